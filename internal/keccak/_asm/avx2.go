@@ -1,0 +1,108 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/attr"
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// groupStride is the distance of one lane of a group from the next: a group has
+// room for eight states, whichever kernel works on it.
+const groupStride = 64
+
+// avx2 is the kernel for four states on machines without AVX-512: no rotation,
+// no ternary logic, and 16 registers.
+func avx2(table Mem) {
+	// A rotation by whole bytes is a shuffle: one instruction, not three.
+	rol8 := shuffle("rol8", 1)
+	rol56 := shuffle("rol56", 7)
+
+	TEXT("permute4AVX2", NOSPLIT, "func(states *[25][8]uint64, p *[8]*byte, blocks int)")
+	Doc("permute4AVX2 permutes the first four states, then absorbs blocks blocks at the first four of p.")
+	Pragma("noescape")
+	g := Load(Param("states"), reg.RDI).(reg.Register)
+	data := []reg.Register{reg.RAX, reg.RBX, reg.RCX, reg.RDX}
+	loadPointers(data, reg.RSI)
+	blocks := Load(Param("blocks"), reg.R11)
+	constants, left := reg.R12, reg.R13
+
+	t := reg.Y15
+	k := &memoryKernel{
+		c:      []reg.Register{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4},
+		d:      []reg.Register{reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9},
+		t:      []reg.Register{reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14},
+		at:     func(place int) Mem { return Mem{Base: g, Disp: groupStride * place} },
+		load:   func(m Mem, dst reg.Register) { VMOVDQU(m, dst) },
+		store:  func(src reg.Register, m Mem) { VMOVDQU(src, m) },
+		xorMem: func(m Mem, dst reg.Register) { VPXOR(m, dst, dst) },
+		addTheta: func(m Mem, d, dst reg.Register) {
+			VPXOR(m, d, dst)
+		},
+		rotate: func(n int, r reg.Register) {
+			switch n {
+			case 8:
+				VPSHUFB(rol8, r, r)
+			case 56:
+				VPSHUFB(rol56, r, r)
+			default:
+				VPSLLQ(U8(n), r, t)
+				VPSRLQ(U8(64-n), r, r)
+				VPOR(t, r, r)
+			}
+		},
+		parity: func(c0, c1, dst reg.Register) {
+			VPADDQ(c1, c1, t)
+			VPSRLQ(U8(63), c1, dst)
+			VPXOR(c0, t, t)
+			VPXOR(t, dst, dst)
+		},
+		chi: func(a, b, c, dst reg.Register) {
+			VPANDN(c, b, dst)
+			VPXOR(a, dst, dst)
+		},
+		iota: func(round int, r reg.Register) {
+			VPBROADCASTQ(Mem{Base: constants, Disp: laneSize * round}, t)
+			VPXOR(t, r, r)
+		},
+	}
+	l := k.begin()
+
+	Label("permute")
+	LEAQ(table, constants)
+	MOVQ(U32(rounds/4), left)
+	Label("rounds")
+	for r := range 4 {
+		k.round(r, &l)
+	}
+	l.mustEqual(startLayout())
+	ADDQ(U8(4*laneSize), constants)
+	DECQ(left)
+	JNZ(LabelRef("rounds"))
+
+	DECQ(blocks)
+	JL(LabelRef("done"))
+	absorbLanes(data, [4]int{10, 11, 12, 13}, func(lane int, v reg.Register) {
+		VPXOR(k.at(lane), v, v)
+		VMOVDQU(v, k.at(lane))
+	})
+	JMP(LabelRef("permute"))
+
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// shuffle is the VPSHUFB table that turns each quadword left by n bytes.
+func shuffle(name string, n int) Mem {
+	m := GLOBL(name, attr.RODATA|attr.NOPTR)
+	for i := range 4 {
+		var v uint64
+		for b := range 8 {
+			from := i%2*8 + (b-n+8)%8
+			v |= uint64(from) << (8 * b)
+		}
+		DATA(8*i, U64(v))
+	}
+	return m
+}

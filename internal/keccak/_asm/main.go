@@ -1,0 +1,45 @@
+// Command asm generates the assembly of package keccak. Run it by go generate
+// in that package.
+//
+// Every kernel does the same to one or more states: apply Keccak-f[1600], then,
+// for each further block, xor the block into the state and apply it again. The
+// state stays in registers (or in L1, where they do not suffice) in between.
+//
+//	permuteBMI2     one state, general registers
+//	permuteAVX512   one state, vector and general registers side by side
+//	permute2AVX512  two states, no data
+//	permute4AVX512  four states in YMM registers
+//	permute8AVX512  eight states in ZMM registers
+//	permute4AVX2    four states in YMM registers, without AVX-512
+//
+// Two ways of doing pi without moving anything are in use. All kernels write
+// the five lanes of a row of the result where the five lanes that it is made
+// from were, and keep book of which lane is where (type layout). Because a lane
+// goes to the place of its own column, the book is as it was at the start after
+// four rounds (after twelve in permuteAVX512), so that the rounds can be a loop
+// whose code fits the caches of decoded instructions. Unrolling all 24 rounds
+// was as fast at best.
+package main
+
+import (
+	"github.com/mmcloughlin/avo/attr"
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+func main() {
+	ConstraintExpr("amd64,!purego")
+
+	table := GLOBL("roundConstants", attr.RODATA|attr.NOPTR)
+	for r, rc := range roundConstants() {
+		DATA(8*r, U64(rc))
+	}
+
+	bmi2(table)
+	avx2(table)
+	avx512Single(table)
+	avx512Pair(table)
+	avx512Lanes("permute4AVX512", "four", table, 4)
+	avx512Lanes("permute8AVX512", "eight", table, 8)
+	Generate()
+}

@@ -1,0 +1,41 @@
+// Package keccak implements the running Keccak-256 states of RLPx.
+//
+// The transport authenticates every frame by two Keccak states that live as
+// long as the connection (the egress-mac and ingress-mac of the "MAC" section
+// of rlpx.md). They are "legacy" Keccak-256: rate 136, capacity 512, and the
+// padding of the original submission rather than that of FIPS 202. This
+// package offers that one function, as a value type, and ways to advance
+// several states together. It is not a general hash library: golang.org/x/crypto/sha3
+// is.
+//
+// # Ownership and concurrency
+//
+// A State holds no pointers. Assigning it clones it, its zero value is the
+// empty sponge, and nothing here allocates or keeps a slice after it returns.
+// A State may be used by one goroutine at a time; different States are
+// independent.
+//
+// # Tiers
+//
+// The permutation is where the time goes, so there are kernels for amd64, made
+// by the generator in _asm. The best tier that the machine has is chosen once,
+// at the start of the program:
+//
+//	avx512   AVX-512F and VL, BMI: one state, two, up to four, up to eight
+//	avx2     AVX2, BMI: one state, up to four
+//	bmi2     BMI 1 and 2: one state
+//	generic  portable Go
+//
+// Each is there because it beats the next on the machine that it was made on.
+// Nanoseconds for one permutation of one state, absorbing included, on a shared
+// Intel Xeon with AVX-512 and AMX, Go 1.26.8 (medians of 1800 short runs in turns;
+// BenchmarkWrite and BenchmarkLanes measure the same):
+//
+//	states  avx512  avx2  bmi2  generic  x/crypto  go-ethereum
+//	1          199   234   234      323       321          295
+//	2          120
+//	4           60   121
+//	8           45
+//
+// Builds with the purego tag, and other processors, have the portable code only.
+package keccak

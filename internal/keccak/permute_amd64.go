@@ -1,0 +1,49 @@
+//go:build amd64 && !purego
+
+package keccak
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+//go:generate go -C _asm run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg keccak
+
+// What the kernels need of the processor and the operating system, bit by bit,
+// so that switching off any of it (GODEBUG=cpu.avx512f=off) counts.
+var (
+	hasBMI2   = cpu.X86.HasBMI1 && cpu.X86.HasBMI2
+	hasAVX2   = hasBMI2 && cpu.X86.HasAVX2
+	hasAVX512 = hasBMI2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL
+)
+
+// What is in use. SetTier may say less than the machine can.
+var (
+	useBMI2   = hasBMI2
+	useAVX2   = hasAVX2
+	useAVX512 = hasAVX512
+)
+
+// permuteBlocks is permuteAbsorb for at most maxBlocks blocks.
+func permuteBlocks(a *[lanes]uint64, p []byte) {
+	if useAVX512 {
+		permuteAVX512(a, unsafe.SliceData(p), len(p)/Rate)
+		return
+	}
+	if useBMI2 {
+		permuteBMI2(a, unsafe.SliceData(p), len(p)/Rate)
+		return
+	}
+	permuteAbsorbGeneric(a, p)
+}
+
+// permute2 permutes a and b.
+func permute2(a, b *[lanes]uint64) {
+	if useAVX512 {
+		permute2AVX512(a, b)
+		return
+	}
+	permute(a)
+	permute(b)
+}
