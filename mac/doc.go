@@ -1,0 +1,32 @@
+// Package mac computes the message authentication codes of RLPx frames: the
+// "MAC" section of the RLPx specification (devp2p, rlpx.md).
+//
+// Each direction of a connection keeps one running Keccak-256 state. A frame
+// changes it three times, in the spec's words:
+//
+//	header-mac-seed = aes(mac-secret, keccak256.digest(mac)[:16]) ^ header-ciphertext
+//	mac             = keccak256.update(mac, header-mac-seed)
+//	header-mac      = keccak256.digest(mac)[:16]
+//
+//	mac             = keccak256.update(mac, frame-ciphertext)
+//	frame-mac-seed  = aes(mac-secret, keccak256.digest(mac)[:16]) ^ keccak256.digest(mac)[:16]
+//	mac             = keccak256.update(mac, frame-mac-seed)
+//	frame-mac       = keccak256.digest(mac)[:16]
+//
+// Read literally that is five digests a frame. Three are enough, and a digest
+// costs as much as 136 bytes of data: the first digest of a header is the one
+// that was the previous frame's MAC, so [MAC] keeps it; and the two digests in
+// frame-mac-seed are of the same state.
+//
+// # Fast and portable
+//
+// A state made by golang.org/x/crypto/sha3 or go-ethereum is taken over into a
+// value-type Keccak sponge. Any other hash.Hash works through its own methods.
+// Both paths give the same tags for the same hash function.
+//
+// # Ownership
+//
+// A [MAC] is not safe for concurrent use. It takes over the hash it is made
+// from: the caller must not write to that hash any more. Arguments are neither
+// kept nor modified. Comparing tags in constant time is the caller's duty.
+package mac

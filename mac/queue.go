@@ -1,0 +1,178 @@
+package mac
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/go-rlpx/transport/internal/keccak"
+)
+
+// Many busy connections share the lanes of the machine's multi-state kernel. One direction of one
+// connection is a strict chain of permutations, but independent chains advance
+// together at little more than the cost of one.
+//
+// There is no worker goroutine. A MAC with a long piece of ciphertext puts it into
+// the queue and yields once; then it either finds its work done, or takes
+// what is waiting, its own included, and does it all (flat combining). Work that somebody else
+// is just doing is waited for.
+//
+// A machine that is not busy has nobody to share with, and the yield is wasted. After one that brought nobody,
+// the next pieces go the single-state way without a yield, twice as many each time.
+const (
+	// shareMin is the shortest piece that is worth the queue, in bytes. Below
+	// it the locks and the yield cost more than shared lanes save.
+	shareMin = 4 << 10
+
+	// shareMax is the longest piece that is done in one go, which bounds how long
+	// the owners of shorter ones wait for it.
+	shareMax = 64 << 10
+
+	// maxBackoff bounds how many pieces go alone after a yield that brought nobody.
+	maxBackoff = 256
+)
+
+// job is a piece of ciphertext on its way into its MAC's state.
+type job struct {
+	m     *MAC
+	p     []byte
+	final bool // the frame ends: finish with the frame-mac
+	state jobState
+	wake  chan struct{} // made when first slept on
+}
+
+type jobState int
+
+const (
+	jobWaiting  jobState = iota // in the queue
+	jobTaken                    // somebody is doing it
+	jobSleeping                 // and its owner sleeps until it is done
+	jobDone
+)
+
+// queue is where jobs wait for company. All is guarded by the mutex, the state of its jobs too.
+type queue struct {
+	sync.Mutex
+	waiting [keccak.Lanes]*job
+	n       int
+
+	skip, backoff int // pieces that still go alone, and how many it were last time
+}
+
+// shared is the queue of the process.
+var shared queue
+
+// Share sets whether long frames of m may share the machine's lanes with those of other
+// connections. It is off at first.
+func (m *MAC) Share(on bool) { m.share = on }
+
+// shares reports whether a piece of n bytes is one for the queue.
+func (m *MAC) shares(n int) bool {
+	return m.share && n >= shareMin && m.other == nil && keccak.LaneWidth() > 1
+}
+
+// absorbShared absorbs p by way of the queue, and finishes the frame if final.
+func (m *MAC) absorbShared(p []byte, final bool) {
+	for len(p) > shareMax {
+		shared.do(m, p[:shareMax], false)
+		p = p[shareMax:]
+	}
+	shared.do(m, p, final)
+}
+
+// do returns when p is absorbed by m.
+func (q *queue) do(m *MAC, p []byte, final bool) {
+	q.Lock()
+	if q.n == 0 && q.skip > 0 {
+		q.skip--
+		q.Unlock()
+		m.alone(p, final)
+		return
+	}
+	j := &m.job
+	j.m, j.p, j.final, j.state = m, p, final, jobWaiting
+	q.waiting[q.n] = j
+	q.n++
+	if q.n < keccak.LaneWidth() {
+		q.Unlock()
+		runtime.Gosched()
+		q.Lock()
+	}
+	switch j.state {
+	case jobWaiting:
+		q.doWaiting()
+	case jobTaken:
+		j.state = jobSleeping
+		if j.wake == nil {
+			j.wake = make(chan struct{}, 1)
+		}
+		q.Unlock()
+		<-j.wake
+		q.Lock()
+	}
+	q.Unlock()
+	j.p = nil
+}
+
+// doWaiting does all waiting jobs. It is called with the lock held, which it
+// gives up for the work. The queue never overflows: whoever fills the lanes
+// empties it at once.
+func (q *queue) doWaiting() {
+	var jobs [keccak.Lanes]*job
+	n := copy(jobs[:], q.waiting[:q.n])
+	q.n = 0
+	if n > 1 {
+		q.skip, q.backoff = 0, 0
+	} else {
+		q.backoff = min(2*q.backoff+1, maxBackoff)
+		q.skip = q.backoff
+	}
+	for _, j := range jobs[:n] {
+		j.state = jobTaken
+	}
+	q.Unlock()
+	if n > 1 {
+		together(jobs[:n])
+	} else {
+		jobs[0].m.alone(jobs[0].p, jobs[0].final)
+	}
+	q.Lock()
+	for _, j := range jobs[:n] {
+		if j.state == jobSleeping {
+			j.wake <- struct{}{}
+		}
+		j.state = jobDone
+	}
+}
+
+// alone does one job the single-state way.
+func (m *MAC) alone(p []byte, final bool) {
+	m.absorb(p)
+	if final {
+		m.finish()
+	}
+}
+
+// together does several jobs in the machine's lanes.
+func together(jobs []*job) {
+	var (
+		work  [keccak.Lanes]keccak.Lane
+		ends  [keccak.Lanes]*keccak.State
+		last  [keccak.Lanes]*[keccak.Size]byte
+		final int
+	)
+	for i, j := range jobs {
+		work[i] = keccak.Lane{S: &j.m.sponge, P: j.p}
+		if j.final {
+			ends[final], last[final] = &j.m.sponge, &j.m.last
+			final++
+		}
+	}
+	keccak.AbsorbLanes(work[:len(jobs)])
+	keccak.SumLanes(ends[:final], last[:final])
+	for _, j := range jobs {
+		if j.final {
+			j.m.absorbSeed()
+		}
+	}
+	keccak.SumLanes(ends[:final], last[:final])
+}
