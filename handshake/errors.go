@@ -86,7 +86,8 @@ func (e sizeError) Is(target error) bool { return target == ErrPacketSize }
 // foreign names the protocol of a peer whose first bytes read as a size that no packet can have.
 func foreign(prefix [prefixSize]byte) string {
 	switch string(prefix[:]) {
-	case "GE", "PO", "PU", "HE", "OP", "DE", "CO", "TR", "PA", "PR", "HT": // methods, the HTTP/2 preface, a response
+	case "GE", "PO", "PU", "HE", "OP", "DE", "CO", "TR", "PA", "PR", "HT", // methods, the HTTP/2 preface, a response
+		"<!", "<h", "<H": // an error page without a status line
 		return "HTTP"
 	case "\x16\x03", "\x15\x03": // records of a handshake and of an alert
 		return "TLS"
