@@ -1,0 +1,191 @@
+package rlpx
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/go-rlpx/transport/internal/bufpool"
+	"github.com/go-rlpx/transport/internal/keccak"
+	"github.com/go-rlpx/transport/mac"
+)
+
+// Broadcast sends one message to many peers, each as [Conn.Write] would. The
+// data is compressed once, and frames are sealed for several peers at a time,
+// as many as the machine's Keccak kernel has lanes.
+//
+// It returns when every peer's frame is written or failed. Peers do not wait
+// for each other: each is written to by a goroutine of its own, which ends before Broadcast returns. A peer
+// that does not read holds up the return, so set write deadlines. The result
+// is nil if all went well, else errs[i] is what happened to conns[i].
+//
+// Broadcasts and other writers may overlap. data is neither kept nor modified.
+func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
+	b := broadcasts.Get().(*broadcast)
+	defer b.release()
+	b.code, b.errs = code, nil
+	b.payload.plain = data
+	b.size = len(conns)
+	if len(data) > maxUint24 {
+		for i := range conns {
+			b.failed(i, &SizeError{What: "message", Size: len(data), Limit: maxUint24})
+		}
+		return b.errs
+	}
+	for start := 0; start < len(conns); start += keccak.Lanes {
+		b.sealGroup(conns[start:min(start+keccak.Lanes, len(conns))], start)
+		// Let the writers run: what they give back the next group takes, while
+		// it is in the cache.
+		runtime.Gosched()
+	}
+	b.writers.Wait()
+	return b.errs
+}
+
+// broadcast is the state of one Broadcast. It is pooled with its goroutines' parts.
+type broadcast struct {
+	code    uint64
+	payload Payload
+	block   bufpool.Buffer // behind payload.block
+	writers sync.WaitGroup
+	parts   []*broadcastPart
+
+	mu   sync.Mutex
+	size int
+	errs []error
+}
+
+var broadcasts = sync.Pool{New: func() any { return new(broadcast) }}
+
+// broadcastPart writes to one peer.
+type broadcastPart struct {
+	b       *broadcast
+	c       *Conn
+	index   int
+	payload []byte
+	sealed  bool   // the frame is in the connection's batch; else it is still to be sealed
+	batch   uint64 // set if sealed
+	run     func() // the method of the same name: a method value made anew allocates
+}
+
+func (b *broadcast) release() {
+	if b.block.Held() {
+		b.block.Release(len(b.payload.block))
+	}
+	for _, p := range b.parts {
+		p.c, p.payload = nil, nil
+	}
+	b.parts = b.parts[:0]
+	b.payload, b.errs = Payload{}, nil
+	broadcasts.Put(b)
+}
+
+// wire is the payload for a connection, compressed when the first one asks.
+func (b *broadcast) wire(compressed bool) []byte {
+	if compressed && !b.block.Held() {
+		var n int
+		b.block, n = compress(b.payload.plain)
+		b.payload.block = b.block.B[:n]
+	}
+	return b.payload.wire(compressed)
+}
+
+func (b *broadcast) failed(i int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.errs == nil {
+		b.errs = make([]error, b.size)
+	}
+	b.errs[i] = err
+}
+
+// start lets a goroutine write to conns[i].
+func (b *broadcast) start(c *Conn, i int, payload []byte, sealed bool, batch uint64) {
+	n := len(b.parts)
+	if n < cap(b.parts) {
+		b.parts = b.parts[:n+1]
+	} else {
+		b.parts = append(b.parts, nil)
+	}
+	p := b.parts[n]
+	if p == nil {
+		p = &broadcastPart{b: b}
+		p.run = p.write
+		b.parts[n] = p
+	}
+	p.c, p.index, p.payload, p.sealed, p.batch = c, i, payload, sealed, batch
+	b.writers.Add(1)
+	go p.run()
+}
+
+func (p *broadcastPart) write() {
+	defer p.b.writers.Done()
+	var err error
+	if p.sealed {
+		err = p.c.flushSealed(p.batch, len(p.b.payload.plain), len(p.payload))
+	} else {
+		_, err = p.c.writeFrame(p.b.code, p.payload, len(p.b.payload.plain))
+	}
+	if err != nil {
+		p.b.failed(p.index, err)
+	}
+}
+
+// flushSealed writes the batch that holds a frame of ours.
+func (c *Conn) flushSealed(batch uint64, plain, wire int) error {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	err := c.flush(batch)
+	if err == nil {
+		c.out.stats.message(plain, wire)
+	}
+	return err
+}
+
+// sealGroup seals the frames of up to keccak.Lanes peers together and starts
+// their writers. Who cannot take a frame at once, because somebody else is just writing,
+// much is pending, or the frame is one that goes out in pieces, gets a writer that seals as usual.
+func (b *broadcast) sealGroup(conns []*Conn, first int) {
+	var (
+		frames [keccak.Lanes]mac.Frame
+		wires  [keccak.Lanes][]byte // payloads
+		dsts   [keccak.Lanes][]byte
+		peers  [keccak.Lanes]int // index into conns
+		n      int
+	)
+	for i, c := range conns {
+		if err := c.mustBeEstablished("Broadcast"); err != nil {
+			b.failed(first+i, err)
+			continue
+		}
+		payload := b.wire(c.snappy.Load())
+		size := dataSize(b.code, len(payload))
+		// TryLock, since several are held at a time and in no order.
+		out := &c.out
+		if size > wholeFrame || !out.mu.TryLock() {
+			b.start(c, first+i, payload, false, 0)
+			continue
+		}
+		length := wireLen(size)
+		if out.taken || out.full(length) || c.writable() != nil {
+			out.mu.Unlock()
+			b.start(c, first+i, payload, false, 0)
+			continue
+		}
+		out.reserve(length)
+		dst := out.pending.B[out.n : out.n+length]
+		out.n += length
+		header, body := out.encrypt(dst, b.code, payload, size)
+		frames[n] = mac.Frame{MAC: out.mac, Header: header, Ciphertext: body}
+		wires[n], dsts[n], peers[n] = payload, dst, i
+		n++
+	}
+	mac.Batch(frames[:n])
+	for k := range n {
+		putTags(dsts[k], frames[k].HeaderMAC, frames[k].Tag)
+		i := peers[k]
+		c := conns[i]
+		batch := c.out.batch
+		c.out.mu.Unlock()
+		b.start(c, first+i, wires[k], true, batch)
+	}
+}

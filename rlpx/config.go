@@ -1,0 +1,141 @@
+package rlpx
+
+import (
+	"crypto/ecdsa"
+	"io"
+	"net"
+	"time"
+)
+
+// DefaultHandshakeTimeout is the deadline of a whole handshake when the Config
+// sets none. Honest peers need a few hundred milliseconds; go-ethereum allows as long.
+const DefaultHandshakeTimeout = 5 * time.Second
+
+// Bounds of a [Listener] whose Config sets none.
+const (
+	// DefaultMaxHandshakes is far more than a machine has cores, so that one
+	// VerifyPeer that waits for something does not hold up the others.
+	DefaultMaxHandshakes = 50
+
+	// DefaultMaxPending is how many connections a flood must open within a
+	// round trip of an honest peer to push that out. Each costs a file
+	// descriptor and about 16 KiB, most of it a goroutine's stack.
+	DefaultMaxPending = 1024
+)
+
+// Config configures connections. The zero value works but for Key. A Config
+// may serve many connections and must not be modified once it does; this
+// package never modifies it.
+type Config struct {
+	// Key is the static private key of the node. Required.
+	Key *ecdsa.PrivateKey
+
+	// Rand is the source of ephemeral keys, nonces and padding.
+	// Nil means crypto/rand. It must be safe for concurrent use if the Config serves several connections.
+	Rand io.Reader
+
+	// HandshakeTimeout bounds the whole handshake, not each read of it. Zero
+	// means DefaultHandshakeTimeout, negative no bound beyond the context's.
+	HandshakeTimeout time.Duration
+
+	// MaxMessageSize is the largest message that Read accepts, in bytes after
+	// decompression. Zero means 2^24-1, the protocol's own limit.
+	MaxMessageSize int
+
+	// MessageLimit gives the largest message of each code, as MaxMessageSize
+	// does for all; the smaller of the two counts. It is called by Read, once a message, before
+	// its payload is decompressed. Nil means no further limit.
+	MessageLimit func(code uint64) int
+
+	// VerifyPeer decides whether a recipient goes on with the peer that claims the
+	// given static key. It is called after auth was decoded and before
+	// ack is made, so that a refusal costs no further curve operations; the
+	// handshake then fails with the returned error. Nil accepts everybody. The
+	// claim is not proven yet: see ConnectionState.PeerProven.
+	VerifyPeer func(remote *ecdsa.PublicKey) error
+
+	// KeyLogWriter receives one line for each session, enough to decrypt a
+	// capture of it: "RLPX", the X coordinate of the auth packet's ephemeral
+	// point, aes-secret, mac-secret, initiator-nonce and recipient-nonce, in hex. Whoever reads that
+	// file reads the traffic, so it is for debugging only. Nil logs nothing.
+	// Writes of all sessions are serialised.
+	KeyLogWriter io.Writer
+
+	// DisableSharedHashing keeps the MACs of these connections to themselves.
+	// By default the long frames of connections that are busy at the same time
+	// are hashed together where the processor can, which raises the throughput
+	// of many connections several times and may cost a frame one yield of its
+	// goroutine to others that are ready to run.
+	DisableSharedHashing bool
+
+	// MaxHandshakes is how many handshakes a Listener computes side by side, each
+	// from the arrival of its whole auth packet until ack is ready to be sent; VerifyPeer is part of it.
+	// Further ones wait in turn. Zero means DefaultMaxHandshakes.
+	MaxHandshakes int
+
+	// MaxPending is how many connections a Listener holds that Accept has not
+	// returned yet, in whatever state. When there is no room for a new one, that which
+	// has waited longest for its peer's auth is closed (ErrEvicted). If none waits
+	// for its peer, new connections stay in the backlog of the inner listener.
+	// Zero means DefaultMaxPending.
+	MaxPending int
+
+	// Allow decides whether a Listener takes a connection from the given address, before
+	// a byte is read. An error closes the connection at once. It is called by one goroutine,
+	// which accepts nothing meanwhile. Nil allows everybody.
+	Allow func(addr net.Addr) error
+
+	// OnError is told of every connection that a Listener accepted from the
+	// inner listener and that Accept will not return, once, when it is closed.
+	// The error matches ErrRefused if Allow said no, ErrHandshake if the handshake failed (and ErrEvicted too
+	// if that is why), and net.ErrClosed if the Listener was closed first. OnError is also told, with
+	// the Listener's own address, of temporary errors of the inner listener. It is called by several
+	// goroutines at once, which hold nothing: it may call Close.
+	OnError func(addr net.Addr, err error)
+}
+
+// Clone returns a copy of c. It is safe to clone a Config in use.
+func (c *Config) Clone() *Config {
+	if c == nil {
+		return nil
+	}
+	clone := *c
+	return &clone
+}
+
+func (c *Config) handshakeTimeout() time.Duration {
+	if c.HandshakeTimeout == 0 {
+		return DefaultHandshakeTimeout
+	}
+	return c.HandshakeTimeout
+}
+
+func (c *Config) maxHandshakes() int {
+	if c.MaxHandshakes <= 0 {
+		return DefaultMaxHandshakes
+	}
+	return c.MaxHandshakes
+}
+
+func (c *Config) maxPending() int {
+	if c.MaxPending <= 0 {
+		return DefaultMaxPending
+	}
+	return c.MaxPending
+}
+
+func (c *Config) maxMessageSize() int {
+	if c.MaxMessageSize <= 0 || c.MaxMessageSize > maxUint24 {
+		return maxUint24
+	}
+	return c.MaxMessageSize
+}
+
+// messageLimit is the plain size allowed for messages of the given code.
+func (c *Config) messageLimit(code uint64) int {
+	limit := c.maxMessageSize()
+	if c.MessageLimit != nil {
+		limit = min(limit, max(0, c.MessageLimit(code)))
+	}
+	return limit
+}

@@ -1,0 +1,89 @@
+package rlpx
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-rlpx/transport/handshake"
+)
+
+// DefaultDialTimeout bounds the connecting, without the handshake, of a Dialer
+// that has no DialContext of its own. The system's limit is minutes.
+const DefaultDialTimeout = 15 * time.Second
+
+// Dialer connects to peers. Only its Config must be set. A Dialer may be used
+// by several goroutines at once.
+type Dialer struct {
+	// Config is used for every connection, as by [Client].
+	Config *Config
+
+	// DialContext makes the connection under the handshake; that of a net.Dialer or of
+	// a proxy fits. Nil means a net.Dialer with DefaultDialTimeout.
+	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Dial connects to the peer with the static key remote at addr and performs the
+// handshake. It is Dial of a [Dialer] with nothing but cfg.
+func Dial(ctx context.Context, network, addr string, remote *ecdsa.PublicKey, cfg *Config) (*Conn, error) {
+	d := Dialer{Config: cfg}
+	return d.Dial(ctx, network, addr, remote)
+}
+
+// Dial connects to the peer with the static key remote at addr and performs the
+// handshake, after which the peer is known to own that key. ctx bounds all of it, the Config's
+// HandshakeTimeout the handshake alone; once Dial returned, ctx has no meaning for the connection.
+//
+// The keys are checked first: a Config without a valid key is handshake.ErrInvalidPrivateKey,
+// an invalid remote handshake.ErrInvalidPublicKey, and nothing is connected then. A failed handshake
+// matches [ErrHandshake], and handshake.ErrRemoteClosed if the peer hung up, which is all that a peer does when the
+// caller has its key wrong. Errors of connecting are those of DialContext, wrapped.
+func (d *Dialer) Dial(ctx context.Context, network, addr string, remote *ecdsa.PublicKey) (*Conn, error) {
+	cfg := d.Config
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	if _, err := handshake.NewInitiator(cfg.Key, remote, nil); err != nil {
+		return nil, &dialError{addr, err}
+	}
+	dial := d.DialContext
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: DefaultDialTimeout}).DialContext
+	}
+	inner, err := dial(ctx, network, addr)
+	if err != nil {
+		return nil, &dialError{addr, err}
+	}
+	conn := Client(inner, remote, cfg)
+	if _, err := conn.HandshakeContext(ctx); err != nil { // which closes inner
+		return nil, &dialError{addr, err}
+	}
+	return conn, nil
+}
+
+// dialError is a failed Dial. What failed is in the chain.
+type dialError struct {
+	addr string
+	err  error
+}
+
+func (e *dialError) Error() string {
+	text := strings.TrimPrefix(e.err.Error(), "rlpx: ")
+	if !strings.Contains(text, e.addr) { // as errors of package net do
+		text = "dialing " + e.addr + ": " + text
+	}
+	if errors.Is(e.err, handshake.ErrRemoteClosed) {
+		// A recipient that cannot decrypt auth says nothing, by design.
+		text += "; wrong node key?"
+	}
+	return "rlpx: " + text
+}
+
+func (e *dialError) Unwrap() error { return e.err }
+
+// Timeout and Temporary make it a net.Error, as what package net returns from a dial.
+func (e *dialError) Timeout() bool   { return isTimeout(e.err) }
+func (e *dialError) Temporary() bool { return false }

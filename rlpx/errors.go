@@ -1,0 +1,109 @@
+package rlpx
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Errors that callers branch on with errors.Is. Errors of the net.Conn are
+// returned as they came, so io.EOF, timeouts and *net.OpError keep their meaning; after
+// [Conn.Close] they are net.ErrClosed.
+var (
+	// ErrAuthentication: a header or frame failed its MAC. The text says which.
+	// The connection is closed: nothing the peer sends can be trusted any more.
+	ErrAuthentication = errors.New("rlpx: message authentication failed")
+
+	// ErrProtocol: the peer proved its identity and broke the rules all the same:
+	// a frame of size zero, an invalid message code, corrupt snappy data, or a
+	// message over a limit. Nothing more can be read, but writing still works,
+	// to tell the peer why.
+	ErrProtocol = errors.New("rlpx: protocol violation")
+
+	// ErrMessageTooBig: a message to be sent or received is over a limit. See [SizeError].
+	ErrMessageTooBig = errors.New("rlpx: message too big")
+
+	// ErrHandshake is the class of every failed handshake. Package handshake has
+	// the errors that say what went wrong.
+	ErrHandshake = errors.New("rlpx: handshake failed")
+)
+
+// authError is an authentication failure of one part of a frame.
+type authError string
+
+const (
+	errHeaderMAC authError = "rlpx: bad header MAC"
+	errFrameMAC  authError = "rlpx: bad frame MAC"
+)
+
+func (e authError) Error() string        { return string(e) }
+func (e authError) Is(target error) bool { return target == ErrAuthentication }
+
+// SizeError says that a message is over a limit. It matches [ErrMessageTooBig],
+// and [ErrProtocol] too if a peer sent it.
+type SizeError struct {
+	What  string // what was measured: "message", "frame" or "compressed message"
+	Size  int    // bytes; what the peer declared if it sent the message
+	Limit int    // bytes
+	Read  bool   // the peer sent the message
+}
+
+func (e *SizeError) Error() string {
+	text := fmt.Sprintf("rlpx: message too big: %s of %d bytes, limit %d", e.What, e.Size, e.Limit)
+	if e.Limit == maxUint24 {
+		text += " (message length >= 16MB)"
+	}
+	return text
+}
+
+func (e *SizeError) Is(target error) bool {
+	return target == ErrMessageTooBig || e.Read && target == ErrProtocol
+}
+
+// PayloadError says that a message was authentic but its payload could not be
+// decompressed. It matches [ErrProtocol].
+type PayloadError struct {
+	Code uint64
+	// Payload is what followed the code on the wire, valid until the next Read.
+	// Some clients send a Disconnect uncompressed when they should not.
+	Payload []byte
+	Err     error
+}
+
+func (e *PayloadError) Error() string {
+	return fmt.Sprintf("rlpx: message code %#x, %d bytes on the wire: %v", e.Code, len(e.Payload), e.Err)
+}
+
+func (e *PayloadError) Is(target error) bool { return target == ErrProtocol }
+func (e *PayloadError) Unwrap() error        { return e.Err }
+
+// protocolError is a breach of the rules that needs no more than words.
+type protocolError struct {
+	text string
+	err  error
+}
+
+var errZeroFrame = &protocolError{text: "rlpx: frame of size zero"}
+
+func (e *protocolError) Error() string {
+	if e.err != nil {
+		return e.text + ": " + e.err.Error()
+	}
+	return e.text
+}
+
+func (e *protocolError) Is(target error) bool { return target == ErrProtocol }
+func (e *protocolError) Unwrap() error        { return e.err }
+
+// handshakeError puts an error of package handshake, whose text says all, into the class of ErrHandshake.
+type handshakeError struct{ err error }
+
+func (e *handshakeError) Error() string        { return e.err.Error() }
+func (e *handshakeError) Is(target error) bool { return target == ErrHandshake }
+func (e *handshakeError) Unwrap() error        { return e.err }
+
+// isTimeout reports whether err is an expired deadline, after which the connection can go on.
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}

@@ -1,0 +1,296 @@
+package rlpx
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-rlpx/transport/handshake"
+)
+
+// Reasons for which a Listener gives up a connection, as Config.OnError learns them.
+var (
+	// ErrRefused: Config.Allow returned an error, which is in the chain.
+	ErrRefused = errors.New("rlpx: connection refused")
+
+	// ErrEvicted: of all connections that waited for their peer's auth, this one
+	// had waited longest when there was no room for a new one.
+	ErrEvicted = errors.New("rlpx: evicted in favour of a new connection")
+)
+
+// Temporary errors of the inner listener are retried after a pause that starts with the
+// smaller value, doubles with each error in a row and stops at the larger one, as in net/http.
+const (
+	minAcceptPause = 5 * time.Millisecond
+	maxAcceptPause = time.Second
+)
+
+// Listener accepts connections and performs their handshakes side by side.
+//
+// # What is bounded by what
+//
+// A connection takes one of Config.MaxPending places from the moment it comes out of the inner listener
+// until Accept returns it. Config.HandshakeTimeout bounds its handshake from that same moment on.
+//
+// Waiting for a peer costs a place, and no more. Only when the whole auth packet is there does a
+// handshake take one of Config.MaxHandshakes slots, for the curve operations, and
+// it gives that back before it writes ack. Nothing that a peer does or fails to do
+// therefore occupies a slot for longer than our own computing takes, and peers that
+// stall delay nobody. When they fill all places, the one that has waited longest makes room. That is not
+// per address; a Config.Allow that counts connections by address, with OnError, is.
+//
+// # Goroutines
+//
+// There is one that accepts, from [NewListener] on, so handshakes do not
+// depend on a pending Accept; and one for each place taken. All end with Close.
+type Listener struct {
+	inner net.Listener
+	cfg   *Config
+
+	ctx    context.Context // ends with the listener
+	cancel context.CancelCauseFunc
+	places chan struct{} // holds one element for each place taken
+	slots  chan struct{} // holds one element for each slot taken
+	ready  chan *Conn    // unbuffered: whoever sends knows that Accept has it
+
+	closeInner func() error  // closes inner once
+	done       chan struct{} // closed when the listener has ended and nothing is active
+
+	mu      sync.Mutex
+	err     error      // why the listener ended, nil until it does
+	active  int        // goroutines of the listener that are not in OnError
+	waiting *list.List // of *inbound that wait for auth, oldest first
+}
+
+// Listen listens on addr, as net.Listen does, and starts a [Listener] there. The
+// Config's key is checked first.
+func Listen(network, addr string, cfg *Config) (*Listener, error) {
+	if err := checkKey(cfg); err != nil {
+		return nil, err
+	}
+	inner, err := net.Listen(network, addr)
+	if err != nil {
+		return nil, fmt.Errorf("rlpx: %w", err)
+	}
+	return NewListener(inner, cfg), nil
+}
+
+// NewListener starts a [Listener] on inner, which belongs to it from then on. If the
+// Config has no valid key, inner is closed and Accept returns that error.
+func NewListener(inner net.Listener, cfg *Config) *Listener {
+	err := checkKey(cfg)
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	l := &Listener{
+		inner:      inner,
+		cfg:        cfg,
+		places:     make(chan struct{}, cfg.maxPending()),
+		slots:      make(chan struct{}, cfg.maxHandshakes()),
+		ready:      make(chan *Conn),
+		closeInner: sync.OnceValue(inner.Close),
+		done:       make(chan struct{}),
+		waiting:    list.New(),
+	}
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	if err != nil {
+		l.end(err)
+		return l
+	}
+	l.enter()
+	go l.run()
+	return l
+}
+
+func checkKey(cfg *Config) error {
+	if cfg == nil {
+		return handshake.ErrInvalidPrivateKey
+	}
+	_, err := handshake.NewResponder(cfg.Key, nil)
+	return err
+}
+
+// Addr returns the address of the inner listener.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
+// Accept returns the next connection whose handshake is complete. Who the peer
+// is, is not proven yet: see [ConnectionState]. The connection belongs to the caller.
+//
+// Accept returns ctx's error when ctx is done; no connection is lost to that. It returns
+// net.ErrClosed after Close, and if the inner listener failed, that error. It may
+// be called by several goroutines at once.
+func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case conn := <-l.ready:
+		return conn, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-l.ctx.Done():
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return nil, l.err
+	}
+}
+
+// Close ends the listener: it closes the inner listener and every connection
+// that Accept has not returned, and waits until all goroutines have ended, but for calls of OnError that are under way.
+// It must not be called by Allow and VerifyPeer, for whose return it would wait. It may be
+// called more than once and at any time; every call returns what closing the inner listener returned.
+func (l *Listener) Close() error {
+	l.end(net.ErrClosed)
+	<-l.done
+	return l.closeInner()
+}
+
+// end makes everything stop, and waits for nothing.
+func (l *Listener) end(err error) {
+	l.mu.Lock()
+	first := l.err == nil
+	if first || err == net.ErrClosed {
+		l.err = err
+	}
+	if first && l.active == 0 {
+		close(l.done)
+	}
+	l.mu.Unlock()
+	l.cancel(err)
+	l.closeInner()
+}
+
+// enter and leave surround what Close waits for. A goroutine leaves before it
+// calls OnError, so that OnError may call Close. enter fails once the listener has ended.
+func (l *Listener) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return false
+	}
+	l.active++
+	return true
+}
+
+func (l *Listener) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.active--
+	if l.err != nil && l.active == 0 {
+		close(l.done)
+	}
+}
+
+// report calls OnError. It is called outside of enter and leave.
+func (l *Listener) report(addr net.Addr, err error) {
+	if l.cfg.OnError != nil {
+		l.cfg.OnError(addr, err)
+	}
+}
+
+// reportInside is report for a goroutine that goes on afterwards, if it returns true.
+func (l *Listener) reportInside(addr net.Addr, err error) bool {
+	if l.cfg.OnError == nil {
+		return true
+	}
+	l.leave()
+	l.report(addr, err)
+	return l.enter()
+}
+
+// run accepts connections until the listener ends.
+func (l *Listener) run() {
+	inside := true
+	for pause := time.Duration(0); inside; {
+		conn, err := l.inner.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			inside = l.admit(conn)
+		case !isTemporary(err):
+			l.end(err) // without effect if the listener was closed
+			l.leave()
+			return
+		default:
+			pause = min(max(2*pause, minAcceptPause), maxAcceptPause)
+			inside = l.retry(err, pause)
+		}
+	}
+}
+
+// retry deals with a temporary error of the inner listener. It returns false when the
+// listener ended and the goroutine has left.
+func (l *Listener) retry(err error, pause time.Duration) bool {
+	// What is short are file descriptors, as a rule. A peer that stalls holds one.
+	l.evict()
+	if !l.reportInside(l.Addr(), fmt.Errorf("rlpx: accepting again in %v: %w", pause, err)) {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.ctx.Done():
+		l.leave()
+		return false
+	}
+}
+
+func isTemporary(err error) bool {
+	var t interface{ Temporary() bool }
+	return errors.As(err, &t) && t.Temporary()
+}
+
+// admit starts the handshake of a new connection. It returns false when the listener
+// ended and the goroutine has left.
+func (l *Listener) admit(conn net.Conn) bool {
+	addr := conn.RemoteAddr()
+	if l.cfg.Allow != nil {
+		if err := l.cfg.Allow(addr); err != nil {
+			conn.Close()
+			return l.reportInside(addr, fmt.Errorf("%w: %w", ErrRefused, err))
+		}
+	}
+	if !l.takePlace() || !l.enter() {
+		conn.Close()
+		l.leave()
+		l.report(addr, net.ErrClosed)
+		return false
+	}
+	in := newInbound(l, conn, addr)
+	go in.serve()
+	return true
+}
+
+// takePlace takes a place, that of the oldest waiting connection if need be. It returns false
+// when the listener ended.
+func (l *Listener) takePlace() bool {
+	select {
+	case l.places <- struct{}{}:
+		return true
+	default:
+	}
+	l.evict()
+	select {
+	case l.places <- struct{}{}:
+		return true
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+// evict ends the connection that has waited longest for auth, if there is one.
+func (l *Listener) evict() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if oldest := l.waiting.Front(); oldest != nil {
+		in := l.waiting.Remove(oldest).(*inbound)
+		in.waits = nil
+		in.cancel(ErrEvicted)
+	}
+}

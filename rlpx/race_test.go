@@ -1,0 +1,5 @@
+//go:build race
+
+package rlpx
+
+const raceEnabled = true

@@ -1,0 +1,143 @@
+package rlpx
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"sync"
+
+	"github.com/go-rlpx/transport/handshake"
+	"github.com/go-rlpx/transport/mac"
+)
+
+// Secrets are the results of a handshake, for [Conn.InitWithSecrets].
+type Secrets struct {
+	AES, MAC              []byte    // AES keys; 32 bytes each after a handshake, any AES key size is taken
+	EgressMAC, IngressMAC hash.Hash // seeded MAC states, with digests of 32 bytes
+}
+
+// Handshake performs the handshake with prv as the node's static key and
+// returns the peer's static key, on the curve of prv. It must come before
+// anything is read or written, and once. Deadlines bound it; [Conn.HandshakeContext]
+// has one of its own.
+//
+// What a recipient learns is who the peer claims to be: see [ConnectionState].
+func (c *Conn) Handshake(prv *ecdsa.PrivateKey) (*ecdsa.PublicKey, error) {
+	return c.handshake(context.Background(), prv)
+}
+
+// HandshakeContext performs the handshake with the Config's key, within the Config's
+// HandshakeTimeout and until ctx is done, and returns the peer's static key. A handshake that
+// fails closes the net.Conn; its error matches [ErrHandshake].
+func (c *Conn) HandshakeContext(ctx context.Context) (*ecdsa.PublicKey, error) {
+	return c.handshake(ctx, c.cfg.Key)
+}
+
+func (c *Conn) handshake(ctx context.Context, key *ecdsa.PrivateKey) (*ecdsa.PublicKey, error) {
+	c.handshakeMu.Lock()
+	defer c.handshakeMu.Unlock()
+	switch c.phase.Load() {
+	case phaseEstablished:
+		panic("rlpx: second handshake")
+	case phaseFailed:
+		return nil, c.handshakeErr
+	}
+	sec, err := c.runHandshake(ctx, key)
+	if err != nil {
+		c.handshakeErr = &handshakeError{err}
+		c.phase.Store(phaseFailed)
+		c.Close()
+		return nil, c.handshakeErr
+	}
+	c.logKeys(&sec)
+	c.local = &key.PublicKey
+	c.establish(Secrets{AES: sec.AES, MAC: sec.MAC, EgressMAC: sec.EgressMAC, IngressMAC: sec.IngressMAC}, sec.Remote)
+	return sec.Remote, nil
+}
+
+func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey) (handshake.Secrets, error) {
+	if key == nil {
+		return handshake.Secrets{}, errors.New("rlpx: no private key")
+	}
+	if timeout := c.cfg.handshakeTimeout(); timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	rw := handshakeConn{c}
+	if c.dialer {
+		return handshake.Initiate(ctx, rw, key, c.dialDest, c.cfg.Rand)
+	}
+	return handshake.Respond(ctx, rw, key, c.cfg.Rand, c.cfg.VerifyPeer)
+}
+
+// handshakeConn is the net.Conn as the handshake's driver sees it: what it
+// closes when the context ends is closed once, by Conn.
+type handshakeConn struct{ c *Conn }
+
+func (h handshakeConn) Read(p []byte) (int, error) {
+	n, err := h.c.conn.Read(p)
+	return n, h.c.ioError(err)
+}
+
+func (h handshakeConn) Write(p []byte) (int, error) {
+	n, err := h.c.conn.Write(p)
+	return n, h.c.ioError(err)
+}
+
+func (h handshakeConn) Close() error { return h.c.Close() }
+
+// InitWithSecrets starts the session with the given secrets as if a handshake
+// had been performed. It panics after a handshake, and if a key or a digest has
+// an impossible size. The hashes belong to the connection from here on.
+func (c *Conn) InitWithSecrets(sec Secrets) {
+	c.handshakeMu.Lock()
+	defer c.handshakeMu.Unlock()
+	if c.phase.Load() == phaseEstablished {
+		panic("rlpx: second handshake")
+	}
+	c.establish(sec, nil)
+}
+
+// establish is called with handshakeMu held.
+func (c *Conn) establish(sec Secrets, remote *ecdsa.PublicKey) {
+	macBlock, err := aes.NewCipher(sec.MAC)
+	if err != nil {
+		panic("rlpx: invalid MAC secret: " + err.Error())
+	}
+	block, err := aes.NewCipher(sec.AES)
+	if err != nil {
+		panic("rlpx: invalid AES secret: " + err.Error())
+	}
+	// Both directions start from the same key and IV: see the package documentation.
+	var iv [blockSize]byte
+	c.in.stream = cipher.NewCTR(block, iv[:])
+	c.out.stream = cipher.NewCTR(block, iv[:])
+	c.in.mac = mac.New(macBlock, sec.IngressMAC)
+	c.out.mac = mac.New(macBlock, sec.EgressMAC)
+	c.in.mac.Share(!c.cfg.DisableSharedHashing)
+	c.out.mac.Share(!c.cfg.DisableSharedHashing)
+	c.remote = remote
+	c.phase.Store(phaseEstablished)
+}
+
+// keyLogMu serialises the lines of all sessions, which may share a writer.
+var keyLogMu sync.Mutex
+
+func (c *Conn) logKeys(sec *handshake.Secrets) {
+	w := c.cfg.KeyLogWriter
+	if w == nil {
+		return
+	}
+	line := fmt.Sprintf("RLPX %x %x %x %x %x\n",
+		sec.EphemeralX, sec.AES, sec.MAC, sec.InitiatorNonce, sec.RecipientNonce)
+	keyLogMu.Lock()
+	defer keyLogMu.Unlock()
+	// A log that cannot be written must not cost the connection.
+	_, _ = io.WriteString(w, line)
+}

@@ -1,0 +1,107 @@
+package rlpx
+
+import (
+	"crypto/ecdsa"
+	"sync"
+)
+
+// ConnectionState is what is known about a connection at one moment.
+type ConnectionState struct {
+	HandshakeComplete bool
+	Initiator         bool
+
+	// LocalKey is our static key in the handshake, nil before it.
+	LocalKey *ecdsa.PublicKey
+
+	// RemoteKey is the static key of the peer, nil before the handshake.
+	RemoteKey *ecdsa.PublicKey
+
+	// PeerProven says that a frame of the peer was verified, which only the
+	// owner of RemoteKey can make. Until then a recipient knows no more than a
+	// claim: anybody can send an auth packet with somebody else's key and will
+	// be answered.
+	PeerProven bool
+
+	Snappy bool // messages are compressed
+	Stats  Stats
+}
+
+// Stats counts what a connection carried since its session started.
+type Stats struct {
+	MessagesRead, MessagesWritten     uint64
+	PlainBytesRead, PlainBytesWritten uint64 // message data before compression
+	DataBytesRead, DataBytesWritten   uint64 // message data as on the wire
+	WireBytesRead, WireBytesWritten   uint64 // all that went through the net.Conn
+	ReadCalls, WriteCalls             uint64 // calls on the net.Conn
+}
+
+// ConnectionState returns the state of the connection. It never waits for a
+// blocked Read or Write.
+func (c *Conn) ConnectionState() ConnectionState {
+	state := ConnectionState{
+		Initiator: c.dialer,
+		Snappy:    c.snappy.Load(),
+	}
+	if c.phase.Load() == phaseEstablished {
+		state.HandshakeComplete = true
+		state.LocalKey = c.local
+		state.RemoteKey = c.remote
+		state.PeerProven = c.proven.Load()
+		state.Stats = c.collectStats()
+	}
+	return state
+}
+
+// directionStats are the Stats of one direction, guarded by its mu.
+type directionStats struct {
+	messages, plain, data, wire, calls uint64
+}
+
+func (s *directionStats) message(plain, data int) {
+	s.messages++
+	s.plain += uint64(plain)
+	s.data += uint64(data)
+}
+
+func (s *directionStats) call(n int) {
+	s.calls++
+	s.wire += uint64(n)
+}
+
+func (s *directionStats) add(calls directionStats) {
+	s.calls += calls.calls
+	s.wire += calls.wire
+}
+
+// publishedStats are a copy for those who cannot wait for a blocked Read. One
+// uncontended lock is cheaper than five atomic counters.
+type publishedStats struct {
+	mu    sync.Mutex
+	stats directionStats
+}
+
+func (p *publishedStats) set(stats directionStats) {
+	p.mu.Lock()
+	p.stats = stats
+	p.mu.Unlock()
+}
+
+func (p *publishedStats) get() directionStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats
+}
+
+func (c *Conn) collectStats() Stats {
+	in := c.in.published.get()
+	c.out.mu.Lock()
+	out := c.out.stats
+	c.out.mu.Unlock()
+	return Stats{
+		MessagesRead: in.messages, MessagesWritten: out.messages,
+		PlainBytesRead: in.plain, PlainBytesWritten: out.plain,
+		DataBytesRead: in.data, DataBytesWritten: out.data,
+		WireBytesRead: in.wire, WireBytesWritten: out.wire,
+		ReadCalls: in.calls, WriteCalls: out.calls,
+	}
+}
