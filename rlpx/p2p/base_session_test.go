@@ -1,0 +1,387 @@
+package p2p
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/golang/snappy"
+
+	"github.com/go-rlpx/transport/internal/rlpxtest"
+	"github.com/go-rlpx/transport/rlpx"
+)
+
+// These tests are about the base protocol within a session.
+
+// Base messages are compressed when the session is.
+func TestCase_S5_PingAndPongOnWire(t *testing.T) {
+	for _, tt := range []struct {
+		version    uint64
+		ping, pong string
+	}{{5, "\x02\x01\x00\xc0", "\x03\x01\x00\xc0"}, {4, "\x02\xc0", "\x03\xc0"}} {
+		t.Run(fmt.Sprint(tt.version), func(t *testing.T) {
+			onNetworks(t, func(t *testing.T, n network) {
+				conn, p := n.peer(t, nil)
+				s := p.session(conn, nil, p.hello(tt.version, testCaps.Caps()...))
+				p.send(PingCode, []byte{0xc0})
+				frame, err := p.ReadFrame()
+				if err != nil || string(frame.Data) != tt.pong {
+					t.Fatalf("Pong: %x, %v", frame.Data, err)
+				}
+				go s.Ping(t.Context())
+				if frame, err = p.ReadFrame(); err != nil || string(frame.Data) != tt.ping {
+					t.Fatalf("Ping: %x, %v", frame.Data, err)
+				}
+			})
+		})
+	}
+}
+
+func TestCase_B8_UnknownCapabilitiesIgnored(t *testing.T) {
+	conn, p := pipe.peer(t, nil)
+	caps := []Cap{{"zzz", 1}, {"bbb", 2}, {"\xff", 7}, {"", 0}}
+	s := p.session(conn, nil, p.hello(5, caps...))
+	if s.Shared().Len() != 1 || s.Capability("bbb") == nil || s.Capability("zzz") != nil || s.Capability("") != nil {
+		t.Errorf("shared: %+v", s.Shared())
+	}
+	if fmt.Sprint(s.Remote().Caps) != fmt.Sprint(caps) {
+		t.Errorf("the peer's capabilities: %v", s.Remote().Caps)
+	}
+	p.send(0x17, []byte("x"))
+	if id, _, err := s.Capability("bbb").Read(t.Context()); err != nil || id != 7 {
+		t.Errorf("got id %d, %v", id, err)
+	}
+}
+
+func TestCase_B10_VersionsOfSessions(t *testing.T) {
+	for _, version := range []uint64{0, 3, 4, 5, 6, 22, 1 << 32, 1<<64 - 1} {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			conn, p := pipe.peer(t, nil)
+			s := p.session(conn, nil, p.hello(version, testCaps.Caps()...))
+			go p.send(0x10, []byte("hello"))
+			if _, data, err := s.Capability("aaa").Read(t.Context()); err != nil || string(data) != "hello" {
+				t.Errorf("got %q, %v", data, err)
+			}
+			if s.ConnectionState().Snappy != (version >= 5) {
+				t.Error("compression is wrong")
+			}
+		})
+	}
+}
+
+func TestCase_B12_LongNamesInSession(t *testing.T) {
+	conn, p := pipe.peer(t, nil)
+	var caps []Cap
+	for _, length := range []int{8, 9, 13, 32, 1000} {
+		caps = append(caps, Cap{string(bytes.Repeat([]byte{'n'}, length)), 1})
+	}
+	s := p.session(conn, nil, p.hello(5, append(caps, Cap{"aaa", 1})...))
+	if s.Shared().Len() != 1 || s.Capability("aaa") == nil {
+		t.Errorf("shared: %+v", s.Shared())
+	}
+
+	for _, name := range []string{"", "ninebytes"} {
+		conn, p := pipe.peer(t, nil)
+		result := make(chan error, 1)
+		go func() {
+			_, err := NewSession(t.Context(), conn, &SessionConfig{Capabilities: Capabilities{{Cap{name, 1}, 1}}})
+			result <- err
+		}()
+		p.wantFarewell(DiscRequested)
+		wantErr(t, <-result, ErrInvalidCapability)
+	}
+}
+
+func TestCase_B16_SecondHello(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		s, p := n.session(t, nil)
+		offsets := fmt.Sprint(s.Shared())
+		hello := p.hello(4, Cap{"aaa", 1})
+		go func() {
+			// Hello is never compressed, and either way this is one too many.
+			for range 10_000 {
+				if p.send(HelloCode, hello) != nil {
+					return
+				}
+			}
+		}()
+		p.wantFarewell(DiscProtocolError)
+		wantDone(t, s, ErrUnexpectedMessage)
+		wantErr(t, s.Err(), &DisconnectError{Reason: DiscProtocolError})
+		if fmt.Sprint(s.Shared()) != offsets || !s.ConnectionState().Snappy || s.Remote().Version != 5 {
+			t.Error("the second Hello was applied")
+		}
+	})
+}
+
+func TestCase_B17_ReservedCodes(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		s, p := n.session(t, nil)
+		go func() {
+			for _, code := range []uint64{0x04, 0x05, 0x0f} {
+				p.send(code, []byte{0xc0})
+			}
+			p.send(PingCode, []byte{0xc0})
+			p.send(0x10, []byte("after"))
+		}()
+		p.want(PongCode, []byte{0xc0}) // the only answer
+		if _, data, err := s.Capability("aaa").Read(t.Context()); err != nil || string(data) != "after" {
+			t.Errorf("got %q, %v", data, err)
+		}
+		if got := s.Stats(); got != (SessionStats{Pings: 1, Ignored: 3}) {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestCase_B18_PingPayloads(t *testing.T) {
+	payloads := [][]byte{{0xc0}, {0x80}, {}, {0xc3, 1, 2, 3}, list(str(make([]byte, 1<<10)))}
+	for _, together := range []bool{false, true} {
+		t.Run(fmt.Sprintf("together=%v", together), func(t *testing.T) {
+			s, p := tcp.session(t, nil)
+			if together {
+				var wire []byte
+				for _, payload := range payloads {
+					wire = append(wire, p.Egress.Seal(rlpxtest.Data(PingCode, p.wire(payload)))...)
+				}
+				p.Send(wire)
+			}
+			for _, payload := range payloads {
+				if !together {
+					p.send(PingCode, payload)
+				}
+				p.want(PongCode, []byte{0xc0})
+			}
+			for _, payload := range payloads {
+				result := make(chan error, 1)
+				go func() {
+					_, err := s.Ping(t.Context())
+					result <- err
+				}()
+				p.want(PingCode, []byte{0xc0})
+				p.send(PongCode, payload)
+				if err := <-result; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestCase_B19_PingTogetherWithHello(t *testing.T) {
+	conn, p := tcp.peer(t, nil)
+	p.snappy = true
+	p.Send(append(p.Egress.Seal(rlpxtest.Data(HelloCode, p.hello(5, testCaps.Caps()...))),
+		p.Egress.Seal(rlpxtest.Data(PingCode, p.wire([]byte{0xc0})))...))
+	s, err := NewSession(t.Context(), conn, testConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p.read() // Hello
+	p.want(PongCode, []byte{0xc0})
+	for _, ch := range s.channels {
+		if _, ok := ch.take(); ok {
+			t.Error("delivered to a capability")
+		}
+	}
+}
+
+// The last frame that we write says what was wrong.
+func TestCase_B24_LastFrame(t *testing.T) {
+	start := func(conn *rlpx.Conn) <-chan error {
+		result := make(chan error, 1)
+		go func() {
+			s, err := NewSession(t.Context(), conn, &SessionConfig{Capabilities: testCaps, ReadTimeout: 300 * time.Millisecond})
+			if err == nil {
+				<-s.Done()
+				err = s.Err()
+			}
+			result <- err
+		}()
+		return result
+	}
+	for _, tt := range []struct {
+		name   string
+		hello  func(p *peer) []byte
+		data   []byte // frame data after Hello
+		reason DiscReason
+		err    error
+	}{
+		{"malformed Hello", func(*peer) []byte { return []byte{0xc0} }, nil, DiscProtocolError, ErrMalformedHello},
+		{"no shared capability", func(p *peer) []byte { return p.hello(5, Cap{"eth", 68}) }, nil, DiscUselessPeer, DiscUselessPeer},
+		{"other identity", func(*peer) []byte { return helloWith(t, partVersion, num(5)) }, nil, DiscUnexpectedIdentity, ErrUnexpectedIdentity},
+		{"null identity", func(*peer) []byte { return helloWith(t, partID, str(make([]byte, 64))) }, nil, DiscInvalidIdentity, ErrNullIdentity},
+		{"bad snappy", nil, []byte{0x10, 0xff, 0xff}, DiscProtocolError, rlpx.ErrProtocol},
+		{"too large by its announcement", nil, []byte{0x10, 0x80, 0x80, 0x80, 0x08}, DiscProtocolError, rlpx.ErrMessageTooBig},
+		{"empty snappy", nil, []byte{0x02}, DiscProtocolError, rlpx.ErrProtocol},
+		{"code out of range", nil, rlpxtest.Data(0x1c, snappy.Encode(nil, nil)), DiscProtocolError, ErrInvalidCode},
+		{"code not canonical", nil, []byte{0x00, 0x00}, DiscProtocolError, rlpx.ErrProtocol},
+		{"empty frame", nil, []byte{}, DiscProtocolError, rlpx.ErrProtocol},
+		{"silence", nil, nil, DiscReadTimeout, ErrReadTimeout},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onNetworks(t, func(t *testing.T, n network) {
+				conn, p := n.peer(t, nil)
+				result := start(conn)
+				p.read() // Hello
+				hello := p.hello(5, testCaps.Caps()...)
+				if tt.hello != nil {
+					hello = tt.hello(p)
+				}
+				p.SendMessage(HelloCode, hello)
+				p.snappy = tt.hello == nil || tt.reason == DiscUselessPeer
+				if tt.data != nil {
+					p.SendData(tt.data)
+				}
+				// Not wantFarewell: keep-alive Pings may come before.
+				codes, payloads := p.rest()
+				if n := len(codes); n == 0 || codes[n-1] != DisconnectCode || !bytes.Equal(payloads[n-1], AppendDisconnect(nil, tt.reason)) {
+					t.Errorf("got codes %#x, payloads %x", codes, payloads)
+				}
+				err := <-result
+				wantErr(t, err, tt.err)
+				if got := ReasonFor(err); got != tt.reason {
+					t.Errorf("ReasonFor gives %v", got)
+				}
+			})
+		})
+	}
+	t.Run("bad MAC", func(t *testing.T) {
+		onNetworks(t, func(t *testing.T, n network) {
+			s, p := n.session(t, nil)
+			wire := p.Egress.Seal(rlpxtest.Data(0x10, []byte("damaged")))
+			wire[20] ^= 1
+			start := time.Now()
+			go p.Send(wire)
+			wantDone(t, s, rlpx.ErrAuthentication)
+			if took := time.Since(start); took > disconnectTimeout {
+				t.Errorf("took %v", took)
+			}
+		})
+	})
+}
+
+// Ping and Disconnect are dealt with although the application does nothing.
+func TestCase_B26_IdleApplication(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		s, p := n.session(t, nil)
+		p.send(0x10, []byte("never read"))
+		for range 3 {
+			p.send(PingCode, []byte{0xc0})
+			p.want(PongCode, []byte{0xc0})
+		}
+		p.send(DisconnectCode, []byte{0xc1, 0x08})
+		wantDone(t, s, &DisconnectError{DiscQuitting, true})
+	})
+}
+
+// A profile of Nethermind: strict header data, strict integers, a raw Disconnect after Hello.
+func TestCase_I3_Nethermind(t *testing.T) {
+	s, p := tcp.session(t, nil)
+	go s.Ping(t.Context())
+	frame, err := p.ReadFrame()
+	if err != nil || !bytes.Equal(frame.Header[3:], append([]byte{0xc2, 0x80, 0x80}, make([]byte, 10)...)) {
+		t.Errorf("header %x, %v", frame.Header, err)
+	}
+	if frame.Data[0] != 0x02 {
+		t.Errorf("frame data %x", frame.Data)
+	}
+	p.SendData([]byte{0x01, 0xc1, 0x04})
+	wantDone(t, s, &DisconnectError{DiscTooManyPeers, true})
+}
+
+// A flood of Pings from a peer that never reads costs nothing and ends by the write timeout.
+func TestCase_D1_PingFlood(t *testing.T) {
+	connA, connB := tcp.conns(t, nil, nil)
+	result := shake(t.Context(), connB, testHello())
+	cfg := testConfig()
+	cfg.WriteTimeout = 500 * time.Millisecond
+	s, err := NewSession(t.Context(), connA, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if r := <-result; r.err != nil {
+		t.Fatal(r.err)
+	}
+	goroutines, heap := runtime.NumGoroutine(), rlpxtest.HeapInUse()
+
+	connB.SetWriteDeadline(time.Now().Add(time.Minute))
+	for sent := range flood {
+		if _, err := connB.Write(PingCode, AppendPing(nil)); err != nil {
+			break // closed on us
+		}
+		if sent%(flood/10) != 0 {
+			continue
+		}
+		if now := runtime.NumGoroutine(); now > goroutines+4 { // some are of the runtime or of tests before
+			t.Fatalf("%d goroutines, %d before", now, goroutines)
+		}
+		if now := rlpxtest.HeapInUse(); now > heap+1<<20 {
+			t.Fatalf("heap grew from %d to %d", heap, now)
+		}
+	}
+	if flood < 200_000 {
+		return // the system's buffers took it all
+	}
+	select {
+	case <-s.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("session does not end")
+	}
+	if !isTimeout(s.Err()) {
+		t.Errorf("ended by %v, want a timeout", s.Err())
+	}
+}
+
+// Whatever the flood, no more than one Pong is queued behind the one that is under way.
+func TestCase_D1_OnePongQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := pipe.session(t, nil)
+		for range 100 {
+			p.send(PingCode, []byte{0xc0}) // while our first Pong blocks
+		}
+		time.Sleep(2 * pongPatience)
+		pongs := make(chan int)
+		go func() {
+			codes, _ := p.rest()
+			pongs <- len(codes) - 1
+		}()
+		synctest.Wait()
+		s.Close()
+		if got := <-pongs; got != 2 {
+			t.Errorf("got %d Pongs, want 2", got)
+		}
+		if got := s.Stats().Pings; got != 100 {
+			t.Errorf("counted %d Pings", got)
+		}
+	})
+}
+
+// Pongs that nobody asked for change nothing and cost nothing.
+func TestCase_D1_PongFlood(t *testing.T) {
+	s, p := tcp.session(t, nil)
+	heap := rlpxtest.HeapInUse()
+	pong := p.wire([]byte{0xc0})
+	for range flood / 1000 {
+		var wire []byte
+		for range 100 {
+			wire = append(wire, p.Egress.Seal(rlpxtest.Data(PongCode, pong))...)
+		}
+		if err := p.Send(wire); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !rlpxtest.Eventually(func() bool { return s.Stats().Pongs == flood/10 }) {
+		t.Fatalf("got %d Pongs", s.Stats().Pongs)
+	}
+	if now := rlpxtest.HeapInUse(); now > heap+1<<20 {
+		t.Errorf("heap grew from %d to %d", heap, now)
+	}
+	p.send(PingCode, []byte{0xc0})
+	p.want(PongCode, []byte{0xc0})
+}

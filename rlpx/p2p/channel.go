@@ -1,0 +1,160 @@
+package p2p
+
+import (
+	"context"
+	"sync"
+)
+
+// A Channel carries the messages of one shared capability of a Session. Its methods may be called
+// by any goroutine at any time.
+type Channel struct {
+	session *Session
+	shared  Shared
+	arrived chan struct{} // holds an element if there may be a message for one that waits
+	room    chan struct{} // holds an element if there may be room for the reader
+
+	mu      sync.Mutex
+	queue   queue
+	waiting bool // the reader waits for room
+	closed  bool // nothing is queued any more
+}
+
+func newChannel(s *Session, shared Shared) *Channel {
+	return &Channel{session: s, shared: shared, arrived: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+// Shared returns the capability.
+func (ch *Channel) Shared() Shared { return ch.shared }
+
+// Session returns the session that ch is of.
+func (ch *Channel) Session() *Session { return ch.session }
+
+// Write sends a message. An id that is not below the capability's Length gives ErrInvalidMessageID,
+// a message that is too large an error that matches rlpx.ErrMessageTooBig; neither changes
+// anything. After any other error, which is that of Session.Err, the session has ended.
+//
+// Write returns when the message was handed to the network. Goroutines that write at once take
+// turns; messages go out whole. data is neither kept nor modified.
+func (ch *Channel) Write(id uint64, data []byte) error {
+	code, err := ch.shared.Code(id)
+	if err != nil {
+		return err
+	}
+	return ch.session.write(code, data)
+}
+
+// Read returns the next message of the capability: its id and its data, which belongs to the
+// caller and is never nil without an error. Of several goroutines that read, each message goes to
+// one.
+//
+// After the session has ended, Read returns what was received before and then the error of
+// Session.Err; after our own Disconnect or Close only the error.
+func (ch *Channel) Read(ctx context.Context) (id uint64, data []byte, err error) {
+	for {
+		// In this order: nothing is queued after the session ended.
+		err := ch.session.Err()
+		if m, ok := ch.take(); ok {
+			return m.id, m.data, nil
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		select {
+		case <-ch.arrived:
+		case <-ch.session.closing:
+		case <-ctx.Done():
+			return 0, nil, ctx.Err()
+		}
+	}
+}
+
+// offer puts a copy of a message in the queue. It reports false if there is no room; the reader is
+// told by room when there may be.
+func (ch *Channel) offer(id uint64, data []byte) bool {
+	cfg := &ch.session.cfg
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed {
+		return true // as good as taken
+	}
+	if n := ch.queue.len(); n > 0 && (n >= cfg.QueueMessages || len(data) > cfg.QueueBytes-ch.queue.bytes) {
+		ch.waiting = true
+		return false
+	}
+	ch.waiting = false
+	ch.queue.push(message{id, append([]byte{}, data...)})
+	signal(ch.arrived)
+	return true
+}
+
+// take removes the first message of the queue.
+func (ch *Channel) take() (message, bool) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.queue.len() == 0 {
+		return message{}, false
+	}
+	m := ch.queue.pop()
+	if ch.queue.len() > 0 {
+		signal(ch.arrived) // another goroutine may wait
+	}
+	if ch.waiting {
+		signal(ch.room)
+	}
+	return m, true
+}
+
+// discard empties the queue for good.
+func (ch *Channel) discard() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.queue, ch.closed = queue{}, true
+}
+
+// signal puts an element into a channel of capacity 1 if it is not there yet.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+type message struct {
+	id   uint64
+	data []byte
+}
+
+// queue is a ring buffer of messages.
+type queue struct {
+	ring    []message // length is a power of two, or 0
+	head, n int
+	bytes   int // of data
+}
+
+// minRing is what is kept of the ring of an empty queue.
+const minRing = 8
+
+func (q *queue) len() int { return q.n }
+
+func (q *queue) push(m message) {
+	if q.n == len(q.ring) {
+		larger := make([]message, max(1, 2*len(q.ring)))
+		copy(larger[copy(larger, q.ring[q.head:]):], q.ring[:q.head])
+		q.ring, q.head = larger, 0
+	}
+	q.ring[(q.head+q.n)&(len(q.ring)-1)] = m
+	q.n++
+	q.bytes += len(m.data)
+}
+
+func (q *queue) pop() message {
+	m := q.ring[q.head]
+	q.ring[q.head] = message{}
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.n--
+	q.bytes -= len(m.data)
+	if q.n == 0 && len(q.ring) > minRing {
+		*q = queue{}
+	}
+	return m
+}

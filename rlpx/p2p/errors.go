@@ -1,0 +1,103 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+)
+
+var (
+	// ErrMalformedHello reports a Hello whose payload is not the RLP that the specification asks
+	// for.
+	ErrMalformedHello = errors.New("p2p: malformed Hello")
+
+	// ErrHelloTooBig reports a Hello over HelloLimit, whether ours or a peer's.
+	ErrHelloTooBig = errors.New("p2p: message too big for Hello")
+
+	// ErrInvalidIdentity reports a Hello whose node key has not IDLength bytes.
+	ErrInvalidIdentity = errors.New("p2p: invalid node identity in Hello")
+
+	// ErrNullIdentity reports a Hello whose node key is all zeros.
+	ErrNullIdentity = errors.New("p2p: null node identity in Hello")
+
+	// ErrUnexpectedIdentity reports a Hello whose node key is not the one that the peer proved to
+	// own in the encrypted handshake.
+	ErrUnexpectedIdentity = errors.New("p2p: unexpected node identity in Hello")
+
+	// ErrSelf reports a connection to a node that has our own key.
+	ErrSelf = errors.New("p2p: connected to itself")
+
+	// ErrUnexpectedMessage reports a message of the base protocol out of its time: anything before
+	// Hello, or a second Hello.
+	ErrUnexpectedMessage = errors.New("p2p: unexpected message")
+
+	// ErrReadTimeout reports a peer from which nothing came within a session's ReadTimeout. It is a
+	// net.Error with Timeout.
+	ErrReadTimeout error = timeoutError("p2p: peer is silent: read timeout")
+
+	// ErrStalled reports a capability whose messages the local program did not read within a
+	// session's StallTimeout, while its queue was full.
+	ErrStalled = errors.New("p2p: messages of a capability are not read")
+
+	// ErrInvalidCapability reports a capability of our own that cannot be announced: a mistake of
+	// the local program, not of a peer.
+	ErrInvalidCapability = errors.New("p2p: invalid capability")
+
+	// ErrInvalidCode reports a message from a peer whose code belongs to no shared capability.
+	ErrInvalidCode = errors.New("p2p: invalid message code")
+
+	// ErrInvalidMessageID reports a message id that the local program used although the
+	// capability's Length does not reach it.
+	ErrInvalidMessageID = errors.New("p2p: message id out of the capability's range")
+)
+
+type timeoutError string
+
+func (e timeoutError) Error() string   { return string(e) }
+func (e timeoutError) Timeout() bool   { return true }
+func (e timeoutError) Temporary() bool { return false }
+
+// A DisconnectError says that a session ended by a Disconnect message. errors.Is(err,
+// DiscTooManyPeers) asks for the reason, whoever gave it.
+type DisconnectError struct {
+	Reason DiscReason
+	Remote bool // the peer sent the Disconnect; otherwise we did
+}
+
+func (e *DisconnectError) Error() string {
+	if e.Remote {
+		return "p2p: disconnected by peer: " + e.Reason.String()
+	}
+	return "p2p: disconnected by us: " + e.Reason.String()
+}
+
+// Unwrap returns the reason.
+func (e *DisconnectError) Unwrap() error { return e.Reason }
+
+// Is reports whether target is a *DisconnectError with the same reason from the same side. If we
+// said the Disconnect, net.ErrClosed matches too: what we closed is used after that.
+func (e *DisconnectError) Is(target error) bool {
+	if target == net.ErrClosed {
+		return !e.Remote
+	}
+	t, ok := target.(*DisconnectError)
+	return ok && t != nil && *t == *e
+}
+
+// A UselessPeerError says that a peer shares no capability with us. errors.Is(err, DiscUselessPeer)
+// holds for it.
+type UselessPeerError struct {
+	Caps []Cap // what the peer announced, as it was sent
+}
+
+func newUselessPeerError(theirs []Cap) *UselessPeerError {
+	return &UselessPeerError{Caps: slices.Clone(theirs)}
+}
+
+func (e *UselessPeerError) Error() string {
+	return fmt.Sprintf("p2p: no shared capability, peer has %s", printableCaps(e.Caps))
+}
+
+// Unwrap returns DiscUselessPeer.
+func (e *UselessPeerError) Unwrap() error { return DiscUselessPeer }

@@ -1,0 +1,666 @@
+package p2p
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-rlpx/transport/internal/rlpxtest"
+	"github.com/go-rlpx/transport/rlpx"
+)
+
+func TestSession(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		checkLeaks(t)
+		a, b := n.sessions(t, testConfig(), testConfig())
+		if a.Remote().Name != "test" || string(nodeID(a.RemoteKey())) != string(a.Remote().ID[:]) || a.RemoteAddr() == nil || a.LocalAddr() == nil {
+			t.Error("accessors")
+		}
+		for _, name := range []string{"aaa", "bbb"} {
+			go a.Capability(name).Write(3, []byte("hello, "+name))
+			id, data, err := b.Capability(name).Read(t.Context())
+			if err != nil || id != 3 || string(data) != "hello, "+name {
+				t.Fatal(id, data, err)
+			}
+		}
+		if took, err := a.Ping(t.Context()); err != nil || took <= 0 {
+			t.Fatal(took, err)
+		}
+		if a.Err() != nil {
+			t.Error(a.Err())
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		wantDone(t, a, DiscQuitting)
+		wantDone(t, b, &DisconnectError{DiscQuitting, true})
+	})
+}
+
+// Many disagree about why the session ends: the first decides, once.
+func TestCase_L1_ManyDisconnects(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		s, p := n.session(t, &SessionConfig{Capabilities: testCaps, QueueMessages: 2})
+		go func() {
+			for p.send(0x10, []byte("nobody reads this")) == nil {
+			}
+		}()
+		handler := make(chan error, 1)
+		go func() {
+			_, _, err := s.Capability("bbb").Read(t.Context())
+			handler <- err
+		}()
+		type frames struct {
+			codes    []uint64
+			payloads [][]byte
+		}
+		wire := make(chan frames, 1)
+		go func() {
+			codes, payloads := p.rest()
+			wire <- frames{codes, payloads}
+		}()
+		time.Sleep(10 * time.Millisecond)
+
+		start := time.Now()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		var winners []DiscReason
+		for i := range 50 {
+			wg.Go(func() {
+				reason := DiscReason(i % 13)
+				if i%10 == 9 {
+					s.Close()
+					return
+				}
+				if err := s.Disconnect(reason); err == nil {
+					mu.Lock()
+					winners = append(winners, reason)
+					mu.Unlock()
+				} else if err != s.Err() {
+					t.Errorf("got %v, want %v", err, s.Err())
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(start); took > disconnectTimeout {
+			t.Errorf("took %v", took)
+		}
+		var disconnect *DisconnectError
+		if !errors.As(s.Err(), &disconnect) || disconnect.Remote {
+			t.Fatal(s.Err())
+		}
+		if len(winners) > 1 || len(winners) == 1 && winners[0] != disconnect.Reason || len(winners) == 0 && disconnect.Reason != DiscQuitting {
+			t.Errorf("won: %v, ended by %v", winners, s.Err())
+		}
+		wantErr(t, <-handler, disconnect.Reason)
+		got := <-wire
+		if len(got.codes) != 1 || got.codes[0] != DisconnectCode || !bytes.Equal(got.payloads[0], AppendDisconnect(nil, disconnect.Reason)) {
+			t.Errorf("wire: codes %#x, payloads %x, ended by %v", got.codes, got.payloads, s.Err())
+		}
+	})
+}
+
+// Nothing follows our Disconnect, and what was under way before it is whole.
+func TestCase_L3_NothingAfterDisconnect(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		for range 20 {
+			s, p := n.session(t, nil)
+			var wg sync.WaitGroup
+			for i := range 8 {
+				wg.Go(func() {
+					ch := s.Capability([]string{"aaa", "bbb"}[i%2])
+					for {
+						if err := ch.Write(1, make([]byte, 1000*i)); err != nil {
+							if !errors.Is(err, &DisconnectError{Reason: DiscUselessPeer}) || !errors.Is(err, net.ErrClosed) {
+								t.Error(err)
+							}
+							return
+						}
+					}
+				})
+			}
+			received := make(chan error, 1)
+			go func() {
+				for last := false; ; {
+					code, _, err := p.next()
+					if last {
+						if err != io.EOF && !errors.Is(err, io.ErrClosedPipe) {
+							err = fmt.Errorf("after Disconnect: code %#x, %v", code, err)
+						} else {
+							err = nil
+						}
+						p.Conn.Close()
+						received <- err
+						return
+					}
+					if err != nil {
+						received <- err
+						return
+					}
+					last = code == DisconnectCode
+				}
+			}()
+			time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+			if err := s.Disconnect(DiscUselessPeer); err != nil {
+				t.Error(err)
+			}
+			if err := s.Capability("aaa").Write(0, nil); !errors.Is(err, DiscUselessPeer) {
+				t.Errorf("Write after the end: %v", err)
+			}
+			wg.Wait()
+			if err := <-received; err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// Everything at once, for the race detector.
+func TestCase_L4_Stress(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		checkLeaks(t)
+		for range 10 {
+			a, b := n.sessions(t, testConfig(), testConfig())
+			var wg sync.WaitGroup
+			for _, s := range []*Session{a, b} {
+				for i := range 8 {
+					ch := s.Capability([]string{"aaa", "bbb"}[i%2])
+					wg.Go(func() {
+						for ch.Write(uint64(i%4), make([]byte, i*100)) == nil {
+						}
+					})
+					wg.Go(func() {
+						for {
+							if _, _, err := ch.Read(t.Context()); err != nil {
+								return
+							}
+						}
+					})
+				}
+				wg.Go(func() {
+					for {
+						if _, err := s.Ping(t.Context()); err != nil {
+							return
+						}
+					}
+				})
+				wg.Go(func() {
+					for s.Err() == nil {
+						_ = s.RemoteAddr()
+						_ = s.RemoteKey()
+						_ = s.ConnectionState()
+						_ = s.Stats()
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			time.Sleep(100 * time.Millisecond)
+			for _, s := range []*Session{a, b, a, b} {
+				wg.Go(func() { s.Close() })
+			}
+			wg.Wait()
+			<-a.Done()
+			<-b.Done()
+		}
+	})
+}
+
+// A peer may be slow, but not stuck.
+func TestCase_L5_SlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := pipe.session(t, nil)
+		p.snappy = false
+		slow := &rlpxtest.Filter{Conn: p.Conn, OnRead: func(inner net.Conn, b []byte) (int, error) {
+			n, err := inner.Read(b[:min(len(b), 20_000)])
+			time.Sleep(time.Duration(n) * time.Second / 200_000)
+			return n, err
+		}}
+		p.Conn = slow
+		data := make([]byte, 2_000_000)
+		rand.NewChaCha8([32]byte{}).Read(data) // which does not compress
+		start := time.Now()
+		written := make(chan error, 1)
+		go func() { written <- s.Capability("aaa").Write(0, data) }()
+		frame, err := p.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if frame.Header.Size() < len(data) {
+			t.Errorf("got %d bytes", frame.Header.Size())
+		}
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took < 10*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestCase_L5_StuckReader(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s, p := pipe.session(t, &SessionConfig{Capabilities: testCaps, WriteTimeout: timeout})
+			stop := make(chan struct{})
+			talked := make(chan struct{})
+			go func() { // the peer is alive
+				defer close(talked)
+				for p.send(0x05, nil) == nil {
+					time.Sleep(time.Second)
+				}
+			}()
+			start := time.Now()
+			err := s.Capability("aaa").Write(0, make([]byte, 100))
+			if !isTimeout(err) {
+				t.Errorf("got %v", err)
+			}
+			want := timeout
+			if want == 0 {
+				want = DefaultWriteTimeout
+			}
+			if took := time.Since(start); took < want || took > want+disconnectTimeout {
+				t.Errorf("took %v", took)
+			}
+			<-s.Done()
+			if err != s.Err() {
+				t.Errorf("ended by %v", s.Err())
+			}
+			close(stop)
+			<-talked
+		})
+	}
+}
+
+// A peer that keeps talking does not hold up the end.
+func TestCase_L6_TalkativePeer(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		checkLeaks(t)
+		s, p := n.session(t, nil)
+		talked := make(chan struct{})
+		go func() {
+			defer close(talked)
+			for p.send(0x10, []byte("and another thing")) == nil {
+			}
+		}()
+		time.Sleep(10 * time.Millisecond)
+		start := time.Now()
+		s.Close() // the peer does not read
+		if took := time.Since(start); took > disconnectTimeout+disconnectTimeout/2 {
+			t.Errorf("took %v", took)
+		}
+		<-talked
+	})
+}
+
+// The end of a session ends whatever waits for it, at once.
+func TestCase_L8_CloseUnblocks(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		s, p := n.session(t, nil)
+		go discard(p.Conn)
+		type end struct {
+			what string
+			err  error
+			at   time.Time
+		}
+		ends := make(chan end)
+		go func() {
+			_, _, err := s.Capability("aaa").Read(t.Context())
+			ends <- end{"Read", err, time.Now()}
+		}()
+		go func() {
+			_, err := s.Ping(t.Context())
+			ends <- end{"Ping", err, time.Now()}
+		}()
+		time.Sleep(10 * time.Millisecond)
+		start := time.Now()
+		go s.Close()
+		for range 2 {
+			e := <-ends
+			wantErr(t, e.err, DiscQuitting)
+			wantErr(t, e.err, net.ErrClosed)
+			if took := e.at.Sub(start); took > 100*time.Millisecond {
+				t.Errorf("%s took %v", e.what, took)
+			}
+		}
+	})
+}
+
+// A peer that never reads holds up neither the end nor, even less, those who write.
+func TestCase_L9_PeerNeverReads(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		s, _ := n.session(t, nil)
+		data := make([]byte, 1<<20)
+		rand.NewChaCha8([32]byte{}).Read(data)
+		type end struct {
+			err error
+			at  time.Time
+		}
+		ends := make(chan end, 10)
+		for i := range 10 {
+			go func() {
+				size := []int{64 << 10, 1 << 20, 1000}[i%3]
+				for {
+					if err := s.Capability("aaa").Write(0, data[:size]); err != nil {
+						ends <- end{err, time.Now()}
+						return
+					}
+				}
+			}()
+		}
+		// Wait for the window to be full.
+		for before := uint64(1 << 63); ; time.Sleep(50 * time.Millisecond) {
+			now := s.ConnectionState().Stats.MessagesWritten
+			if now == before {
+				break
+			}
+			before = now
+		}
+		start := time.Now()
+		if err := s.Disconnect(DiscTooManyPeers); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > disconnectTimeout+disconnectTimeout/2 {
+			t.Errorf("Disconnect took %v", took)
+		}
+		for range 10 {
+			e := <-ends
+			wantErr(t, e.err, DiscTooManyPeers)
+			if took := e.at.Sub(start); took > writeGrace+disconnectTimeout/2 {
+				t.Errorf("a writer took %v", took)
+			}
+		}
+	})
+}
+
+// The peer vanishes at any point of a session.
+func TestCase_L10_PeerVanishes(t *testing.T) {
+	phases := []struct {
+		name string
+		run  func(s *Session, p *peer)
+	}{
+		{"idle", func(*Session, *peer) {}},
+		{"mid header", func(_ *Session, p *peer) { p.Send(p.Egress.Seal([]byte{0x10, 1, 0, 1})[:20]) }},
+		{"mid body", func(_ *Session, p *peer) { p.Send(p.Egress.Seal(make([]byte, 1000))[:500]) }},
+		{"our write", func(s *Session, _ *peer) { go s.Capability("aaa").Write(0, make([]byte, 8<<20)) }},
+		{"our Ping", func(s *Session, _ *peer) { go s.Ping(context.Background()) }},
+		{"our Close", func(s *Session, _ *peer) { go s.Close() }},
+		{"stalled", func(_ *Session, p *peer) {
+			for range 2 * DefaultQueueMessages {
+				p.Conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+				p.send(0x10, nil)
+			}
+		}},
+	}
+	onNetworks(t, func(t *testing.T, n network) {
+		checkLeaks(t)
+		for _, phase := range phases {
+			for i := range 6 {
+				s, p := n.session(t, &SessionConfig{Capabilities: testCaps, StallTimeout: 50 * time.Millisecond})
+				phase.run(s, p)
+				time.Sleep(time.Duration(i) * 500 * time.Microsecond)
+				if i%2 == 0 {
+					p.Reset()
+				} else {
+					p.Conn.Close()
+				}
+				select {
+				case <-s.Done():
+				case <-time.After(20 * time.Second):
+					t.Fatalf("%s: session does not end", phase.name)
+				}
+				if s.Err() == nil {
+					t.Errorf("%s: no error", phase.name)
+				}
+				checkText(t, s.Err().Error())
+			}
+		}
+	})
+}
+
+// Whatever can be asked before, without or after a session has a harmless answer.
+func TestCase_L11_Accessors(t *testing.T) {
+	a, _ := net.Pipe()
+	state := rlpx.Server(a, nil).ConnectionState()
+	if state.RemoteKey != nil || state.LocalKey != nil || state.PeerProven {
+		t.Errorf("before the handshake: %+v", state)
+	}
+	for _, text := range []string{
+		new(Hello).String(), new(Hello).PrintableName(), Cap{}.String(), new(DisconnectError).Error(), new(UselessPeerError).Error(),
+		DiscReason(0xffff).String(),
+	} {
+		checkText(t, text)
+	}
+	if _, ok := new(Matched).Find(""); ok || new(Matched).Len() != 0 {
+		t.Error("something is shared in nothing")
+	}
+	if new(SessionConfig).Clone() == nil || (*SessionConfig)(nil).Clone() != nil {
+		t.Error("Clone")
+	}
+
+	s, p := tcp.session(t, nil)
+	p.Conn.Close()
+	<-s.Done()
+	if _, err := s.Ping(t.Context()); err != s.Err() {
+		t.Errorf("Ping: %v", err)
+	}
+	if err := s.Capability("aaa").Write(0, nil); err != s.Err() {
+		t.Errorf("Write: %v", err)
+	}
+	if _, _, err := s.Capability("aaa").Read(t.Context()); err != s.Err() {
+		t.Errorf("Read: %v", err)
+	}
+	if err := s.Disconnect(DiscRequested); err != s.Err() || errors.Is(err, DiscRequested) {
+		t.Errorf("Disconnect: %v", err)
+	}
+	if s.Remote().Name != "raw" || s.RemoteKey() == nil || s.RemoteAddr() == nil {
+		t.Error("accessors")
+	}
+}
+
+// Writers do not mix.
+func TestCase_L15_ManyWriters(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		a, b := n.sessions(t, testConfig(), testConfig())
+		const writers, each = 50, 40
+		for i := range writers {
+			go func() {
+				r := rand.New(rand.NewPCG(uint64(i), 1))
+				ch := a.Capability([]string{"aaa", "bbb"}[i%2])
+				for range each {
+					data := make([]byte, 4+r.IntN(20_000))
+					for j := range data[4:] {
+						data[4+j] = byte(r.Uint32())
+					}
+					sum := crc32.ChecksumIEEE(data[4:])
+					data[0], data[1], data[2], data[3] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
+					if err := ch.Write(uint64(i%4), data); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}()
+		}
+		var readers sync.WaitGroup
+		for _, name := range []string{"aaa", "bbb"} {
+			readers.Go(func() {
+				for i := range writers * each / 2 {
+					_, data, err := b.Capability(name).Read(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					sum := crc32.ChecksumIEEE(data[4:])
+					if !bytes.Equal(data[:4], []byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}) {
+						t.Errorf("message %d of %s is damaged", i, name)
+						return
+					}
+				}
+			})
+		}
+		readers.Wait()
+	})
+}
+
+// The local reason stays, and that nobody could be told is no error of its own.
+func TestCase_L18_LocalReason(t *testing.T) {
+	onNetworks(t, func(t *testing.T, n network) {
+		for _, gone := range []bool{false, true} {
+			s, p := n.session(t, nil)
+			if gone {
+				s.gate.hold() // so that the end is not found before ours
+				p.Conn.Close()
+				s.gate.release()
+			} else {
+				go p.rest()
+			}
+			err := s.Disconnect(DiscQuitting)
+			if gone && err != nil {
+				wantErr(t, err, io.EOF)
+				continue
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			var disconnect *DisconnectError
+			_, _, err = s.Capability("aaa").Read(t.Context())
+			if !errors.As(err, &disconnect) || *disconnect != (DisconnectError{DiscQuitting, false}) {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+}
+
+// Two sessions of the same two nodes share nothing.
+func TestCase_L23_TwoSessionsOfOneKey(t *testing.T) {
+	keyA, keyB := newKey(t), newKey(t)
+	var sessions [2][2]*Session
+	for i := range sessions {
+		a, b := tcp.conns(t, keyA, keyB)
+		other := make(chan *Session, 1)
+		go func() {
+			s, err := NewSession(t.Context(), b, testConfig())
+			if err != nil {
+				t.Error(err)
+			}
+			other <- s
+		}()
+		s, err := NewSession(t.Context(), a, testConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sessions[i] = [2]*Session{s, <-other}
+	}
+	sessions[0][0].Disconnect(DiscAlreadyConnected)
+	wantDone(t, sessions[0][1], &DisconnectError{DiscAlreadyConnected, true})
+	if _, err := sessions[1][0].Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	sessions[1][0].Close()
+	<-sessions[1][1].Done()
+}
+
+// Our write fails while the peer's Disconnect is still unread: its reason is what ended us.
+func TestReasonBehindFailedWrite(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		t.Run(fmt.Sprintf("full=%v", full), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := net.Pipe()
+				failing := &rlpxtest.Filter{Conn: ours}
+				broken := false
+				failing.OnWrite = func(inner net.Conn, b []byte) (int, error) {
+					if broken {
+						return 0, errors.New("broken pipe")
+					}
+					return inner.Write(b)
+				}
+				conn, p := peerOver(t, failing, theirs, nil)
+				s := p.session(conn, &SessionConfig{Capabilities: testCaps, QueueMessages: 1}, p.hello(5, testCaps.Caps()...))
+				p.send(0x10, []byte("kept"))
+				if full {
+					p.send(0x10, []byte("too much"))
+				}
+				synctest.Wait()
+				broken = true
+				result := make(chan error, 1)
+				go func() { result <- s.Capability("aaa").Write(0, nil) }()
+				synctest.Wait()
+				if full {
+					p.send(0x10, []byte("dropped"))
+				}
+				p.send(DisconnectCode, []byte{0xc1, 0x04})
+				wantErr(t, <-result, &DisconnectError{DiscTooManyPeers, true})
+				if _, data, err := s.Capability("aaa").Read(t.Context()); err != nil || string(data) != "kept" {
+					t.Errorf("got %q, %v", data, err)
+				}
+				_, data, err := s.Capability("aaa").Read(t.Context())
+				wantErr(t, err, &DisconnectError{DiscTooManyPeers, true})
+				if data != nil {
+					t.Errorf("got %q", data)
+				}
+			})
+		})
+	}
+}
+
+// Over TCP, with the reset that a peer's close gives when it has data of ours unread.
+func TestReasonBeforeReset(t *testing.T) {
+	for range 20 {
+		s, p := tcp.session(t, nil)
+		writing := make(chan error, 1)
+		go func() {
+			for {
+				if err := s.Capability("aaa").Write(0, make([]byte, 10_000)); err != nil {
+					writing <- err
+					return
+				}
+			}
+		}()
+		time.Sleep(time.Millisecond)
+		p.send(DisconnectCode, []byte{0xc1, 0x04})
+		p.Conn.Close()
+		wantErr(t, <-writing, &DisconnectError{DiscTooManyPeers, true})
+		wantDone(t, s, DiscTooManyPeers)
+	}
+}
+
+// Control messages do not queue behind the data of other writers.
+func TestControlGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := pipe.session(t, nil)
+		const writers = 20
+		data := make([]byte, maxUnderWay/2)
+		rand.NewChaCha8([32]byte{}).Read(data)
+		for range writers {
+			go s.Capability("aaa").Write(0, data)
+		}
+		synctest.Wait()
+		p.send(PingCode, nil)
+		synctest.Wait()
+		for i := 0; ; i++ {
+			code, _ := p.read()
+			if code == PongCode {
+				break
+			}
+			if i > 3 { // under way are two, and the connection may have written another
+				t.Fatal("the Pong waits for all others")
+			}
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.rest()
+		}()
+		synctest.Wait()
+		go s.Close()
+		<-done
+	})
+}
