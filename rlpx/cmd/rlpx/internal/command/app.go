@@ -1,0 +1,125 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v3"
+)
+
+// Exit statuses.
+const (
+	statusOK     = 0
+	statusFailed = 1
+	statusUsage  = 2
+)
+
+// Run runs the command with the given arguments, program name not included, and
+// returns the exit status: 0 for success, 1 for a failure, 2 for wrong usage.
+// Commands that wait or repeat end when ctx is done, with a summary.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	e := &env{out: &output{w: stdout}, err: stderr}
+	err := e.root().Run(ctx, append([]string{"rlpx"}, args...))
+	if err == nil {
+		err = e.out.failure()
+	}
+	if err == nil {
+		return statusOK
+	}
+	fmt.Fprintln(stderr, "rlpx: "+message(err))
+	// The library's own exit codes stand for help on what does not exist.
+	if _, ok := errors.AsType[cli.ExitCoder](err); ok || isUsage(err) {
+		return statusUsage
+	}
+	return statusFailed
+}
+
+// env is what all commands have: where results go, and where the rest goes.
+type env struct {
+	out *output
+	err io.Writer
+}
+
+func (e *env) root() *cli.Command {
+	root := &cli.Command{
+		Name:  "rlpx",
+		Usage: "see and test Ethereum's encrypted p2p transport",
+		Description: "Flags take one dash or two. Exit status: 0 success, 1 failure, 2 wrong usage.\n\n" +
+			"Try 'rlpx demo', which needs nothing, or 'rlpx serve' and a ping of the enode URL that it prints.",
+		Version: version().String(),
+		Commands: []*cli.Command{
+			e.demoCommand(),
+			e.pingCommand(),
+			e.serveCommand(),
+			e.keyCommand(),
+			{
+				Name:  "version",
+				Usage: "print the version and how it was built",
+				Action: func(_ context.Context, cmd *cli.Command) error {
+					if err := noArguments(cmd); err != nil {
+						return err
+					}
+					cli.ShowVersion(cmd.Root())
+					return nil
+				},
+			},
+		},
+		Writer:    e.out,
+		ErrWriter: e.err,
+		// Run reports errors; the library would end the process.
+		ExitErrHandler: func(context.Context, *cli.Command, error) {},
+		OnUsageError:   onUsageError,
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			if name := cmd.Args().First(); name != "" {
+				return usagef(cmd, "no command %q", name)
+			}
+			return cli.ShowRootCommandHelp(cmd)
+		},
+	}
+	for _, cmd := range root.Commands {
+		cmd.HideHelpCommand = true
+		cmd.OnUsageError = onUsageError
+	}
+	return root
+}
+
+// usageError is a mistake in the arguments.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func isUsage(err error) bool {
+	_, ok := errors.AsType[*usageError](err)
+	return ok
+}
+
+func usagef(cmd *cli.Command, format string, args ...any) error {
+	return &usageError{fmt.Errorf(format+" (see %s -help)", append(args, cmd.FullName())...)}
+}
+
+func onUsageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
+	return usagef(cmd, "%w", err)
+}
+
+// argument returns the only argument of cmd.
+func argument(cmd *cli.Command, what string) (string, error) {
+	switch args := cmd.Args(); args.Len() {
+	case 0:
+		return "", usagef(cmd, "%s is missing", what)
+	case 1:
+		return args.First(), nil
+	default:
+		return "", usagef(cmd, "one argument expected, %s, but there are %d", what, args.Len())
+	}
+}
+
+// noArguments is argument for commands that take none.
+func noArguments(cmd *cli.Command) error {
+	if n := cmd.Args().Len(); n > 0 {
+		return usagef(cmd, "unexpected argument %q", cmd.Args().First())
+	}
+	return nil
+}

@@ -1,0 +1,13 @@
+// Package command implements the rlpx command: one file for each of its
+// commands, and what they share.
+//
+//	demo   two nodes in one process (demo.go, traffic.go, progress.go)
+//	ping   dial a node, say Hello, send Pings (ping.go, dial.go)
+//	serve  listen, answer and echo (serve.go)
+//	key    node key files (key.go)
+//
+// [Run] is the whole program but for the process: arguments and streams in, exit
+// status out. Results go to the standard output, everything else to the standard error.
+// A failure is one line there, whatever a peer sent: no text of a peer reaches a
+// stream before it was made printable.
+package command

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/p2p/enode"
+	"github.com/urfave/cli/v3"
+)
+
+// keyFileMode keeps a key to its owner.
+const keyFileMode fs.FileMode = 0o600
+
+const defaultAddr = "127.0.0.1:30303"
+
+func (e *env) keyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "key",
+		Usage:     "show or make a node key file",
+		ArgsUsage: "FILE",
+		Description: "Shows the enode URL and the node id of the key in FILE, which has go-ethereum's format:\n" +
+			"64 hexadecimal digits. With -new it makes the key first, readable by its owner only; a file\n" +
+			"that exists is never overwritten.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "new", Usage: "make a new key and write it to FILE"},
+			&cli.StringFlag{Name: "addr", Usage: "`HOST:PORT` for the enode URL", Value: defaultAddr},
+		},
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			file, err := argument(cmd, "the key FILE")
+			if err != nil {
+				return err
+			}
+			at, err := parseAddr(cmd.String("addr"))
+			if err != nil {
+				return usagef(cmd, "-addr: %w", err)
+			}
+			var key *ecdsa.PrivateKey
+			if cmd.Bool("new") {
+				key, err = newKeyFile(file)
+			} else {
+				key, err = e.loadKey(file)
+			}
+			if err != nil {
+				return err
+			}
+			node := at.node(&key.PublicKey)
+			e.out.printf("enode  %s\nid     %s\n", node.URLv4(), node.ID())
+			return nil
+		},
+	}
+}
+
+// newKeyFile makes a key and a file for it, which must not exist.
+func newKeyFile(file string) (*ecdsa.PrivateKey, error) {
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, keyFileMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%s exists already and is left as it is", file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(hex.EncodeToString(crypto.FromECDSA(key)))
+	if err = errors.Join(err, f.Close()); err != nil {
+		// Half a key is good for nothing and would be in the way of the next attempt.
+		return nil, errors.Join(err, os.Remove(file))
+	}
+	return key, nil
+}
+
+// loadKey reads a key file, and warns if others can read it too.
+func (e *env) loadKey(file string) (*ecdsa.PrivateKey, error) {
+	key, err := crypto.LoadECDSA(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no key file %s; 'rlpx key -new %s' makes it", file, file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key file %s: %w", file, err)
+	}
+	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		fmt.Fprintf(e.err, "rlpx: warning: key file %s is open to other users (mode %04o)\n",
+			printable(file, maxMessage), info.Mode().Perm())
+	}
+	return key, nil
+}
+
+func keyFlag() cli.Flag {
+	return &cli.StringFlag{Name: "key", Usage: "node key `FILE` (default: a new key for this run)"}
+}
+
+// nodeKey returns the key that the -key flag names, or a new one.
+func (e *env) nodeKey(cmd *cli.Command) (*ecdsa.PrivateKey, error) {
+	if file := cmd.String("key"); file != "" {
+		return e.loadKey(file)
+	}
+	return crypto.GenerateKey()
+}
+
+// shortID is the beginning of the node id of key, as go-ethereum's logs show it.
+func shortID(key *ecdsa.PublicKey) string { return enode.PubkeyToIDV4(key).TerminalString() }
+
+func nodeID(key *ecdsa.PublicKey) string { return enode.PubkeyToIDV4(key).String() }

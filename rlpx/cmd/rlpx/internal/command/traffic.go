@@ -1,0 +1,141 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+)
+
+// The messages of the demo. Both nodes work out message i of a direction by themselves, so
+// the receiver knows every byte that must come without being told.
+
+// Message ids.
+const (
+	endID      = iota // the last message of a direction: how many came before
+	randomID          // random bytes, as blobs and signatures are
+	structID          // bytes that compress well, as headers and receipts do
+	demoLength        // of the capability
+)
+
+const kib, mib = 1 << 10, 1 << 20
+
+// sizes of messages, in bytes: around the borders of the cipher's block and of
+// the hash's rate, and up to blocks of transactions.
+var sizes = [...]int{
+	0, 1, 15, 16, 17, 100, 135, 136, 137, kib, 4*kib + 1, 16 * kib, 64*kib - 1,
+	128 * kib, 256 * kib, mib, 2*mib + 3, 4 * mib,
+}
+
+// roundLength is the number of messages in which every size came once in both kinds.
+const roundLength = 2 * len(sizes)
+
+// maxSlide is how far into the source a message may start. It makes messages of the same size differ.
+const maxSlide = 64 * kib
+
+// traffic is one direction's messages.
+type traffic struct {
+	random, structured []byte
+}
+
+// newTraffic makes the messages of the direction that seed stands for.
+func newTraffic(seed uint64) *traffic {
+	n := sizes[len(sizes)-1] + maxSlide
+	t := &traffic{random: make([]byte, n), structured: make([]byte, 0, n)}
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	rng := rand.NewChaCha8(key)
+	_, _ = rng.Read(t.random) // never fails
+	for i := 0; len(t.structured) < n; i++ {
+		t.structured = fmt.Appendf(t.structured, `{"block":%d,"nonce":"%016x","gasLimit":"0x1c9c380"},`, i, rng.Uint64())
+	}
+	t.structured = t.structured[:n]
+	return t
+}
+
+// message returns message i. The data is not to be modified.
+func (t *traffic) message(i int) (id uint64, data []byte) {
+	id, source := uint64(randomID), t.random
+	if i%2 == 1 {
+		id, source = structID, t.structured
+	}
+	slide := i % maxSlide * 7919 % maxSlide
+	return id, source[slide:][:sizes[i/2%len(sizes)]]
+}
+
+// channel is the side of a capability that the demo uses.
+type channel interface {
+	Read(ctx context.Context) (id uint64, data []byte, err error)
+	Write(id uint64, data []byte) error
+}
+
+// tally counts what arrived intact.
+type tally struct {
+	messages, bytes atomic.Int64
+}
+
+// send sends whole rounds of messages until the time is over, one at least, then the end message.
+func (t *traffic) send(ctx context.Context, ch channel, duration time.Duration) error {
+	start, n := time.Now(), 0
+	for n == 0 || time.Since(start) < duration {
+		for range roundLength {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := ch.Write(t.message(n)); err != nil {
+				return fmt.Errorf("sending message %d: %w", n, err)
+			}
+			n++
+		}
+	}
+	return ch.Write(endID, binary.BigEndian.AppendUint64(nil, uint64(n)))
+}
+
+// receive reads up to the end message, and fails at the first message that is not the one that was sent.
+func (t *traffic) receive(ctx context.Context, ch channel, got *tally) error {
+	for i := 0; ; i++ {
+		id, data, err := ch.Read(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for message %d: %w", i, err)
+		}
+		if id == endID {
+			return checkEnd(data, i)
+		}
+		if err := t.check(i, id, data); err != nil {
+			return err
+		}
+		got.messages.Add(1)
+		got.bytes.Add(int64(len(data)))
+	}
+}
+
+// errMismatch: what arrived is not what was sent.
+var errMismatch = errors.New("content mismatch")
+
+func (t *traffic) check(i int, id uint64, data []byte) error {
+	wantID, want := t.message(i)
+	switch {
+	case id != wantID:
+		return fmt.Errorf("%w: message %d has id %d, want %d", errMismatch, i, id, wantID)
+	case len(data) != len(want):
+		return fmt.Errorf("%w: message %d has %d bytes, want %d", errMismatch, i, len(data), len(want))
+	case !bytes.Equal(data, want):
+		at := 0
+		for data[at] == want[at] {
+			at++
+		}
+		return fmt.Errorf("%w: message %d of %d bytes differs from byte %d on", errMismatch, i, len(want), at)
+	}
+	return nil
+}
+
+func checkEnd(data []byte, received int) error {
+	if len(data) != 8 || binary.BigEndian.Uint64(data) != uint64(received) {
+		return fmt.Errorf("%w: the end message is %x, want a count of %d", errMismatch, data, received)
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+// Command rlpx is a toolbox for developers of Ethereum nodes: it shows what
+// happens on an RLPx connection.
+//
+//	rlpx demo          two nodes in one process exchange messages and check them
+//	rlpx ping ENODE    dial a node, show its Hello, measure round trips
+//	rlpx serve         listen, answer Hello and Ping, echo messages
+//	rlpx key FILE      show or make a node key file
+//
+// Each has flags, which 'rlpx COMMAND -help' lists. The exit status is 0 for success, 1 for
+// a failure, which is one line on the standard error, and 2 for wrong usage.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-rlpx/transport/rlpx/cmd/rlpx/internal/command"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the first signal ends gracefully, a second one at once
+	os.Exit(command.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
