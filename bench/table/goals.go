@@ -1,0 +1,33 @@
+package main
+
+import "regexp"
+
+// goal is what a row of the benchmarks should reach on a machine with AVX-512.
+type goal struct {
+	work string         // in words
+	rows *regexp.Regexp // which rows measure it
+	unit string
+
+	// One of the two. Ratios are against go-ethereum.
+	ratio float64 // at least
+	below float64 // less than so much of the unit
+}
+
+func only(pattern string) *regexp.Regexp { return regexp.MustCompile("^" + pattern + "$") }
+
+var goals = []goal{
+	{work: "seal or open one frame, CPU time, 32 B", rows: only(`(Seal|Open)/size=32B/snappy=off`), unit: "cpu-ns/op", ratio: 2.2},
+	{work: "seal or open one frame, CPU time, 1 KiB", rows: only(`(Seal|Open)/size=1KiB/snappy=off`), unit: "cpu-ns/op", ratio: 1.75},
+	{work: "seal or open one frame, CPU time, 128 KiB and up", rows: only(`(Seal|Open)/size=(128KiB|1MiB)/snappy=off`), unit: "cpu-ns/op", ratio: 1.5},
+	{work: "one connection over net.Pipe, 1 KiB", rows: only(`Pipe/size=1KiB/snappy=off`), unit: "ns/op", ratio: 1.2},
+	{work: "one connection over net.Pipe, 16 KiB", rows: only(`Pipe/size=16KiB/snappy=off`), unit: "ns/op", ratio: 1.4},
+	{work: "one connection over net.Pipe, 1 MiB", rows: only(`Pipe/size=1MiB/snappy=off`), unit: "ns/op", ratio: 1.45},
+	{work: "64 connections over net.Pipe, 16 KiB", rows: only(`Conns/net=pipe/conns=64/size=16KiB/snappy=off`), unit: "ns/op", ratio: 4},
+	{work: "64 connections over TCP, 16 KiB", rows: only(`Conns/net=tcp/conns=64/size=16KiB/snappy=off`), unit: "ns/op", ratio: 2.5},
+	{work: "one lone 16 MiB message over TCP", rows: only(`Lone/net=tcp/size=16MiB/snappy=off`), unit: "ns/op", ratio: 2.2},
+	{work: "Broadcast of 128 KiB to 64 connections, CPU time", rows: only(`Broadcast/.*conns=64/size=128KiB/snappy=off`), unit: "cpu-ns/op", ratio: 6},
+	{work: "128 B over TCP, WriteBatch of 64", rows: only(`WriteBatch/.*size=128B.*`), unit: "ns/op", ratio: 5},
+	{work: "full handshake, both sides, time", rows: only(`Handshake/net=pipe`), unit: "ns/op", ratio: 1.1},
+	{work: "full handshake, both sides, allocations", rows: only(`Handshake/net=pipe`), unit: "allocs/op", ratio: 3},
+	{work: "refusing a garbage handshake", rows: only(`Refuse/.*`), unit: "ns/op", below: 5000},
+}
