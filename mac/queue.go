@@ -2,6 +2,7 @@ package mac
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/go-rlpx/transport/internal/keccak"
@@ -16,7 +17,7 @@ import (
 // what is waiting, its own included, and does it all (flat combining). Work that somebody else
 // is just doing is waited for.
 //
-// A machine that is not busy has nobody to share with, and the yield is wasted. After one that brought nobody,
+// A machine that is not busy has nobody to share with, and the yield is wasted. After one that brought too few,
 // the next pieces go the single-state way without a yield, twice as many each time.
 const (
 	// shareMin is the shortest piece that is worth the queue, in bytes. Below
@@ -27,7 +28,12 @@ const (
 	// the owners of shorter ones wait for it.
 	shareMax = 64 << 10
 
-	// maxBackoff bounds how many pieces go alone after a yield that brought nobody.
+	// shareLanes is the fewest jobs that are done together. Two take one core a
+	// little longer than one takes each of two cores, and the two ends of one lone
+	// connection are just that.
+	shareLanes = 3
+
+	// maxBackoff bounds how many pieces go alone after a yield that brought too few.
 	maxBackoff = 256
 )
 
@@ -99,7 +105,7 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 	}
 	switch j.state {
 	case jobWaiting:
-		q.doWaiting()
+		q.doWaiting(j)
 	case jobTaken:
 		j.state = jobSleeping
 		if j.wake == nil {
@@ -113,28 +119,30 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 	j.p = nil
 }
 
-// doWaiting does all waiting jobs. It is called with the lock held, which it
-// gives up for the work. The queue never overflows: whoever fills the lanes
-// empties it at once.
-func (q *queue) doWaiting() {
+// doWaiting does j, and with it all that is waiting if that is enough to share
+// lanes. It is called with the lock held, which it gives up for the work. The
+// queue never overflows: whoever fills the lanes empties it at once.
+func (q *queue) doWaiting(j *job) {
+	if q.n < shareLanes {
+		i := slices.Index(q.waiting[:q.n], j)
+		q.n--
+		q.waiting[i] = q.waiting[q.n]
+		q.backoff = min(2*q.backoff+1, maxBackoff)
+		q.skip = q.backoff
+		q.Unlock()
+		j.m.alone(j.p, j.final)
+		q.Lock()
+		return
+	}
 	var jobs [keccak.Lanes]*job
 	n := copy(jobs[:], q.waiting[:q.n])
 	q.n = 0
-	if n > 1 {
-		q.skip, q.backoff = 0, 0
-	} else {
-		q.backoff = min(2*q.backoff+1, maxBackoff)
-		q.skip = q.backoff
-	}
+	q.skip, q.backoff = 0, 0
 	for _, j := range jobs[:n] {
 		j.state = jobTaken
 	}
 	q.Unlock()
-	if n > 1 {
-		together(jobs[:n])
-	} else {
-		jobs[0].m.alone(jobs[0].p, jobs[0].final)
-	}
+	together(jobs[:n])
 	q.Lock()
 	for _, j := range jobs[:n] {
 		if j.state == jobSleeping {
