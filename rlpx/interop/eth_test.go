@@ -1,0 +1,208 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/core/forkid"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/eth/protocols/eth"
+	"github.com/ethereum/go-ethereum/p2p/enode"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"github.com/go-rlpx/transport/rlpx"
+	"github.com/go-rlpx/transport/rlpx/p2p"
+)
+
+// ethLengths are the message ids of each version of eth that geth offers.
+var ethLengths = map[uint64]uint64{eth.ETH69: 18, eth.ETH70: 18, eth.ETH71: 20, eth.ETH72: 22}
+
+// ethCapabilities are one version of eth and the snap that geth offers while it syncs.
+func ethCapabilities(version uint64) p2p.Capabilities {
+	return p2p.Capabilities{
+		{Cap: p2p.Cap{Name: "eth", Version: version}, Length: ethLengths[version]},
+		{Cap: p2p.Cap{Name: "snap", Version: 1}, Length: 8},
+	}
+}
+
+func sessionConfig(caps p2p.Capabilities) *p2p.SessionConfig {
+	return &p2p.SessionConfig{Name: "interop", Capabilities: caps}
+}
+
+// dial connects to a node as a peer of a new key.
+func dial(t *testing.T, n *gethNode) *rlpx.Conn {
+	t.Helper()
+	conn, err := rlpx.Dial(step(t), "tcp", n.addr, n.key, &rlpx.Config{Key: newKey(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func newSession(t *testing.T, conn *rlpx.Conn, cfg *p2p.SessionConfig) *p2p.Session {
+	t.Helper()
+	session, err := p2p.NewSession(step(t), conn, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// ended waits for the end of a session and returns why it ended.
+func ended(t *testing.T, session *p2p.Session) error {
+	t.Helper()
+	select {
+	case <-session.Done():
+		return session.Err()
+	case <-step(t).Done():
+		t.Fatal("the session goes on")
+		return nil
+	}
+}
+
+// expectDisconnect checks that a session ended with the peer's Disconnect for the given reason.
+func expectDisconnect(t *testing.T, err error, want p2p.DiscReason) {
+	t.Helper()
+	if disconnect, ok := errors.AsType[*p2p.DisconnectError](err); !ok || !disconnect.Remote || disconnect.Reason != want {
+		t.Errorf("the session ended with %v, want the peer's Disconnect: %v", err, want)
+	}
+}
+
+// listener is our listening side.
+type listener struct {
+	*rlpx.Listener
+	url string // enode
+}
+
+func listen(t *testing.T) *listener {
+	t.Helper()
+	key := newKey(t)
+	l, err := rlpx.Listen("tcp", "127.0.0.1:0", &rlpx.Config{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	addr := addrPort(l.Addr())
+	node := enode.NewV4(&key.PublicKey, addr.Addr().AsSlice(), int(addr.Port()), int(addr.Port()))
+	return &listener{l, node.URLv4()}
+}
+
+func (l *listener) accept(t *testing.T) *rlpx.Conn {
+	t.Helper()
+	conn, err := l.Accept(step(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// ethPeer speaks eth with a node whose chain is the genesis block.
+type ethPeer struct {
+	ch      *p2p.Channel
+	version uint64
+	genesis *types.Block
+}
+
+func newEthPeer(t *testing.T, session *p2p.Session) *ethPeer {
+	t.Helper()
+	ch := session.Capability("eth")
+	if ch == nil {
+		t.Fatalf("eth is not shared with %v", session.Remote())
+	}
+	return &ethPeer{ch, ch.Shared().Version, genesis().ToBlock()}
+}
+
+// status is the right Status of a node that knows the genesis block.
+func (p *ethPeer) status() eth.StatusPacket {
+	return eth.StatusPacket{
+		ProtocolVersion: uint32(p.version),
+		NetworkID:       chainID,
+		Genesis:         p.genesis.Hash(),
+		ForkID:          forkid.NewID(genesis().Config, p.genesis, 0, 0),
+		LatestBlockHash: p.genesis.Hash(),
+	}
+}
+
+func (p *ethPeer) send(id uint64, packet any) error {
+	data, err := rlp.EncodeToBytes(packet)
+	if err != nil {
+		return err
+	}
+	return p.ch.Write(id, data)
+}
+
+// exchangeStatus sends a Status, and checks the node's.
+func (p *ethPeer) exchangeStatus(ctx context.Context) error {
+	want := p.status()
+	if err := p.send(eth.StatusMsg, &want); err != nil {
+		return fmt.Errorf("sending Status: %w", err)
+	}
+	id, data, err := p.ch.Read(ctx)
+	if err != nil {
+		return fmt.Errorf("waiting for Status: %w", err)
+	}
+	if id != eth.StatusMsg {
+		return fmt.Errorf("message %#x instead of Status", id)
+	}
+	var got eth.StatusPacket
+	if err := rlp.DecodeBytes(data, &got); err != nil {
+		return fmt.Errorf("Status: %w", err)
+	}
+	if got != want {
+		return fmt.Errorf("Status is\n%+v, want\n%+v", got, want)
+	}
+	return nil
+}
+
+// genesisHeader fetches the header of block 0 and checks that it is the genesis block's, by hash.
+func (p *ethPeer) genesisHeader(ctx context.Context, origin eth.HashOrNumber) error {
+	const requestID = 0x1122334455667788
+	request := eth.GetBlockHeadersPacket{
+		RequestId:              requestID,
+		GetBlockHeadersRequest: &eth.GetBlockHeadersRequest{Origin: origin, Amount: 1},
+	}
+	if err := p.send(eth.GetBlockHeadersMsg, &request); err != nil {
+		return fmt.Errorf("sending GetBlockHeaders: %w", err)
+	}
+	for {
+		id, data, err := p.ch.Read(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for BlockHeaders: %w", err)
+		}
+		if id != eth.BlockHeadersMsg {
+			continue // it may ask and tell as well
+		}
+		var answer eth.BlockHeadersPacket
+		if err := rlp.DecodeBytes(data, &answer); err != nil {
+			return fmt.Errorf("BlockHeaders: %w", err)
+		}
+		headers, err := answer.List.Items()
+		if err != nil || len(headers) != 1 || answer.RequestId != requestID {
+			return fmt.Errorf("%d headers with request id %#x, error %v", len(headers), answer.RequestId, err)
+		}
+		if got, want := headers[0].Hash(), p.genesis.Hash(); got != want || headers[0].Number.Sign() != 0 {
+			return fmt.Errorf("header %v has hash %v, want %v", headers[0].Number, got, want)
+		}
+		return nil
+	}
+}
+
+// expectEth exchanges Status with a node and fetches its genesis header by number and by hash.
+func expectEth(t *testing.T, session *p2p.Session) {
+	t.Helper()
+	p, ctx := newEthPeer(t, session), step(t)
+	if err := p.exchangeStatus(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.genesisHeader(ctx, eth.HashOrNumber{Number: 0}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.genesisHeader(ctx, eth.HashOrNumber{Hash: p.genesis.Hash()}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,206 @@
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/eth/protocols/eth"
+
+	"github.com/go-rlpx/transport/rlpx"
+	"github.com/go-rlpx/transport/rlpx/p2p"
+)
+
+func addrPort(addr net.Addr) netip.AddrPort { return addr.(*net.TCPAddr).AddrPort() }
+
+// expectGeth checks what a geth node says in Hello, and what follows from it.
+func expectGeth(t *testing.T, session *p2p.Session) {
+	t.Helper()
+	version, err := gethVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := session.Remote()
+	if !strings.HasPrefix(hello.Name, "Geth/"+version) {
+		t.Errorf("client name %q, want Geth/%s...", hello.Name, version)
+	}
+	for version := range ethLengths {
+		if !slices.Contains(hello.Caps, p2p.Cap{Name: "eth", Version: version}) {
+			t.Errorf("no eth/%d in %v", version, hello.Caps)
+		}
+	}
+	if !slices.Contains(hello.Caps, p2p.Cap{Name: "snap", Version: 1}) {
+		t.Errorf("no snap/1 in %v", hello.Caps)
+	}
+	if state := session.ConnectionState(); !state.Snappy || !state.PeerProven {
+		t.Errorf("snappy %v, identity proven %v", state.Snappy, state.PeerProven)
+	}
+}
+
+// TestGethDialed dials a geth node once for each version of eth that it offers.
+func TestGethDialed(t *testing.T) {
+	n := startGeth(t, gethConfig{})
+	for version := range ethLengths {
+		t.Run(fmt.Sprintf("eth=%d", version), func(t *testing.T) {
+			conn := dial(t, n)
+			session := newSession(t, conn, sessionConfig(ethCapabilities(version)))
+			expectGeth(t, session)
+			if shared := session.Capability("eth").Shared(); shared.Version != version || shared.Offset != p2p.BaseLength {
+				t.Errorf("%v shared at offset %#x", shared.Cap, shared.Offset)
+			}
+			expectEth(t, session)
+			for range 3 {
+				if _, err := session.Ping(step(t)); err != nil {
+					t.Fatalf("Ping: %v", err)
+				}
+			}
+			if err := session.Err(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestGethDials has a geth node dial us, as a static node of its configuration.
+func TestGethDials(t *testing.T) {
+	l := listen(t)
+	startGeth(t, gethConfig{staticNodes: []string{l.url}})
+	session := newSession(t, l.accept(t), sessionConfig(ethCapabilities(eth.ETH69)))
+	expectGeth(t, session)
+	expectEth(t, session)
+	if _, err := session.Ping(step(t)); err != nil {
+		t.Fatalf("Ping: %v", err)
+	}
+}
+
+// TestGethRefusesStatus sees how geth ends a session whose Status does not fit.
+func TestGethRefusesStatus(t *testing.T) {
+	n := startGeth(t, gethConfig{})
+	for name, spoil := range map[string]func(*eth.StatusPacket){
+		"network id":   func(s *eth.StatusPacket) { s.NetworkID++ },
+		"genesis":      func(s *eth.StatusPacket) { s.Genesis[0] ^= 1 },
+		"eth version":  func(s *eth.StatusPacket) { s.ProtocolVersion-- },
+		"fork id":      func(s *eth.StatusPacket) { s.ForkID.Hash[0] ^= 1 },
+		"block range":  func(s *eth.StatusPacket) { s.EarliestBlock = s.LatestBlock + 1 },
+		"latest block": func(s *eth.StatusPacket) { s.LatestBlockHash = common.Hash{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			session := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
+			p := newEthPeer(t, session)
+			status := p.status()
+			spoil(&status)
+			if err := p.send(eth.StatusMsg, &status); err != nil {
+				t.Fatal(err)
+			}
+			expectDisconnect(t, ended(t, session), p2p.DiscSubprotocolError)
+		})
+	}
+}
+
+// TestGethDisconnects collects the other reasons for which geth ends a session.
+func TestGethDisconnects(t *testing.T) {
+	t.Run("useless peer", func(t *testing.T) {
+		n := startGeth(t, gethConfig{})
+		caps := p2p.Capabilities{{Cap: p2p.Cap{Name: "interop", Version: 1}, Length: 1}}
+
+		// A session finds out by itself that nothing is shared.
+		_, err := p2p.NewSession(step(t), dial(t, n), sessionConfig(caps))
+		if useless, ok := errors.AsType[*p2p.UselessPeerError](err); !ok || len(useless.Caps) < len(ethLengths) {
+			t.Errorf("NewSession: %v", err)
+		}
+
+		// So what geth says about it shows below a session. It comes after Hello, compressed.
+		conn := dial(t, n)
+		hello := &p2p.Hello{Name: "interop", Caps: caps.Caps()}
+		if _, err := p2p.Handshake(step(t), conn, hello); err != nil {
+			t.Fatal(err)
+		}
+		code, data, _, err := conn.Read()
+		if err != nil || code != p2p.DisconnectCode {
+			t.Fatalf("code %#x, error %v; want Disconnect", code, err)
+		}
+		if reason := p2p.DecodeDisconnect(data); reason != p2p.DiscUselessPeer {
+			t.Errorf("reason %v", reason)
+		}
+	})
+
+	t.Run("already connected", func(t *testing.T) {
+		n := startGeth(t, gethConfig{})
+		cfg := &rlpx.Config{Key: newKey(t)}
+		var errs []error
+		for range 2 {
+			conn, err := rlpx.Dial(step(t), "tcp", n.addr, n.key, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			session, err := p2p.NewSession(step(t), conn, sessionConfig(ethCapabilities(eth.ETH69)))
+			if err == nil {
+				t.Cleanup(func() { session.Close() })
+				// Status is only exchanged with one that geth has taken as a peer.
+				if err := newEthPeer(t, session).exchangeStatus(step(t)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			errs = append(errs, err)
+		}
+		if errs[0] != nil {
+			t.Fatalf("first session: %v", errs[0])
+		}
+		expectDisconnect(t, errs[1], p2p.DiscAlreadyConnected)
+	})
+
+	t.Run("too many peers", func(t *testing.T) {
+		n := startGeth(t, gethConfig{maxPeers: 2}) // one dialed, one accepted
+		first := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
+		expectEth(t, first)
+		_, err := p2p.NewSession(step(t), dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
+		expectDisconnect(t, err, p2p.DiscTooManyPeers)
+		if _, err := first.Ping(step(t)); err != nil {
+			t.Errorf("the first session: %v", err)
+		}
+	})
+
+	t.Run("message that does not decode", func(t *testing.T) {
+		n := startGeth(t, gethConfig{})
+		session := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
+		p := newEthPeer(t, session)
+		if err := p.exchangeStatus(step(t)); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.ch.Write(eth.GetBlockHeadersMsg, []byte("not RLP at all")); err != nil {
+			t.Fatal(err)
+		}
+		expectDisconnect(t, ended(t, session), p2p.DiscProtocolError)
+	})
+
+	t.Run("quitting", func(t *testing.T) {
+		if runtime.GOOS == "windows" {
+			t.Skip("no interrupt to end geth with")
+		}
+		n := startGeth(t, gethConfig{})
+		session := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
+		expectEth(t, session)
+		if err := n.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		expectDisconnect(t, ended(t, session), p2p.DiscQuitting)
+	})
+}
+
+// TestGethHearsOurDisconnect looks into geth's log for the reason that we gave.
+func TestGethHearsOurDisconnect(t *testing.T) {
+	n := startGeth(t, gethConfig{})
+	session := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
+	expectEth(t, session)
+	if err := session.Disconnect(p2p.DiscUselessPeer); err != nil {
+		t.Fatal(err)
+	}
+	n.await(`Removing p2p peer .*req=true +err="useless peer"`)
+}

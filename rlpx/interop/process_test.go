@@ -1,0 +1,102 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"testing"
+	"time"
+)
+
+const (
+	// patience bounds every single step of a test: on an idle machine all of them take milliseconds.
+	patience = 60 * time.Second
+
+	// stopTimeout is what a process has from the interrupt until it is killed.
+	stopTimeout = 20 * time.Second
+)
+
+// step returns the context of one step of a test.
+func step(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// process is a program that runs beside a test and ends with it at the latest.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	log    *journal // both outputs
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the process has ended
+	err    error         // of Wait; set before done is closed
+}
+
+var errProcessEnded = errors.New("the process has ended")
+
+// start starts a process. It gets an interrupt when the test ends, and is killed if it does not heed it.
+func start(t *testing.T, path string, args ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	p := &process{t: t, log: newJournal(t, path), cancel: cancel, done: make(chan struct{})}
+	p.cmd = exec.CommandContext(ctx, path, args...)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.Cancel = func() error {
+		if runtime.GOOS == "windows" {
+			return p.cmd.Process.Kill()
+		}
+		return p.cmd.Process.Signal(os.Interrupt)
+	}
+	p.cmd.WaitDelay = stopTimeout
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		p.err = p.cmd.Wait()
+	}()
+	t.Cleanup(func() { p.stop() })
+	return p
+}
+
+// stop interrupts the process and waits for its end.
+func (p *process) stop() {
+	p.cancel(nil)
+	<-p.done
+}
+
+// await waits for a line of the process's output.
+func (p *process) await(pattern string) []string {
+	p.t.Helper()
+	ctx, cancel := context.WithCancelCause(step(p.t))
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.done:
+			cancel(errProcessEnded)
+		case <-ctx.Done():
+		}
+	}()
+	match, err := p.log.wait(ctx, regexp.MustCompile(pattern))
+	if err != nil {
+		p.t.Fatalf("%s: %v", p.cmd.Path, err)
+	}
+	return match
+}
+
+// run runs a program to its end and returns both of its outputs.
+func run(t *testing.T, path string, args ...string) (string, error) {
+	t.Helper()
+	ctx := step(t)
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.WaitDelay = stopTimeout
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return string(out), err
+}
