@@ -98,6 +98,9 @@ func (x *helloExchange) run(parent context.Context) (*Hello, error) {
 	defer writer.Wait()
 	defer cancel()
 
+	x.conn.SetSnappy(false)
+	x.conn.SetReadLimit(1 + HelloLimit) // with the code
+
 	// ctx unblocks what waits for the peer; the connection can still say Disconnect after that.
 	unblocked := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -148,8 +151,6 @@ func (x *helloExchange) run(parent context.Context) (*Hello, error) {
 
 // exchange waits for the peer's Hello, and for ours to be written.
 func (x *helloExchange) exchange() (*Hello, error) {
-	x.conn.SetSnappy(false)
-	x.conn.SetReadLimit(1 + HelloLimit) // with the code
 	theirs, err := x.readHello()
 	if err != nil {
 		return nil, err

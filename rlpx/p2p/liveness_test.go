@@ -242,6 +242,7 @@ func TestPing(t *testing.T) {
 		p.send(PongCode, nil)
 		want(next, DefaultPingInterval+time.Second)
 		p.send(PongCode, nil)
+		synctest.Wait() // for the session to have it
 
 		// A Ping that is never answered does not block others for ever.
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)

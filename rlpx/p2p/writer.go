@@ -14,8 +14,9 @@ const (
 	// so one at a time would be too few; but what is under way goes out before a Ping or a Pong.
 	maxUnderWay = 256 << 10
 
-	// writeGrace is what a write that is under way gets to finish when the session ends. Part of
-	// its frame may be on the wire: then a Disconnect can come after the whole frame, or not at all.
+	// writeGrace is what writes that are under way get for one of them to finish, time and again,
+	// when the session ends. Part of a frame may be on the wire: then a Disconnect can come after
+	// the whole frame, or not at all.
 	writeGrace = 100 * time.Millisecond
 )
 
@@ -123,6 +124,7 @@ func (g *gate) finished(size int) {
 	case g.closed && g.writers == 0:
 		close(g.idle)
 	case g.closed:
+		g.conn.SetWriteDeadline(time.Now().Add(writeGrace))
 	default:
 		if g.writers > 0 {
 			g.conn.SetWriteDeadline(time.Now().Add(g.timeout))
@@ -157,7 +159,7 @@ func (g *gate) release() {
 	g.finished(0)
 }
 
-// close admits nobody any more and leaves writeGrace to what is under way.
+// close admits nobody any more, and gives writeGrace to what is under way.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
