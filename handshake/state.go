@@ -34,12 +34,8 @@ type party struct {
 }
 
 func (p *party) init(key *ecdsa.PrivateKey, random io.Reader) error {
-	if err := p.static.setKey(key); err != nil {
+	if err := setKeys(&p.static, &p.public, key); err != nil {
 		return err
-	}
-	if err := p.public.setKey(&key.PublicKey); err != nil {
-		clear(p.static[:])
-		return fmt.Errorf("%w: its public key is no point of secp256k1", ErrInvalidPrivateKey)
 	}
 	p.curve = key.Curve
 	p.rand = random
@@ -65,9 +61,8 @@ type Initiator struct {
 	done bool
 }
 
-// NewInitiator returns the dialing side of one handshake with the owner of remote. Keys are checked here: a nil,
-// zero or off-curve one is ErrInvalidPrivateKey or ErrInvalidPublicKey. That key.PublicKey belongs to key.D is not
-// checked. A nil rand means crypto/rand; see the package documentation for how it is consumed.
+// NewInitiator returns the dialing side of one handshake with the owner of remote. Keys are checked here, as by
+// [CheckKey] and [CheckPublicKey]. A nil rand means crypto/rand; see the package documentation for how it is consumed.
 func NewInitiator(key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io.Reader) (*Initiator, error) {
 	h := new(Initiator)
 	if err := h.init(key, remote, rand); err != nil {
@@ -77,8 +72,8 @@ func NewInitiator(key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io.Reader
 }
 
 func (h *Initiator) init(key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io.Reader) error {
-	if err := h.remote.setKey(remote); err != nil {
-		return fmt.Errorf("%w (the remote's)", err)
+	if err := setRemote(&h.remote, remote); err != nil {
+		return err
 	}
 	return h.party.init(key, rand)
 }

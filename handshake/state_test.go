@@ -42,7 +42,8 @@ func checkAgree(tb testing.TB, i, r Secrets) {
 	if bytes.Equal(i.AES, i.MAC) || bytes.Equal(i.AES, make([]byte, 32)) {
 		tb.Error("secrets are degenerate")
 	}
-	if !bytes.Equal(i.EgressMAC.Sum(nil), r.IngressMAC.Sum(nil)) || !bytes.Equal(i.IngressMAC.Sum(nil), r.EgressMAC.Sum(nil)) {
+	if !bytes.Equal(i.EgressMAC.Sum(nil), r.IngressMAC.Sum(nil)) ||
+		!bytes.Equal(i.IngressMAC.Sum(nil), r.EgressMAC.Sum(nil)) {
 		tb.Error("MAC states do not meet")
 	}
 	if i.InitiatorNonce != r.InitiatorNonce || i.RecipientNonce != r.RecipientNonce || i.EphemeralX != r.EphemeralX {
@@ -59,7 +60,8 @@ func TestHandshake(t *testing.T) {
 		t.Error("remote keys are not the peers' keys")
 	}
 	for name, p := range map[string]*party{"initiator": &i.party, "responder": &r.party} {
-		if p.static != (scalar{}) || p.ephemeral != (scalar{}) || p.oneTime != (scalar{}) || p.digest != [32]byte{} || p.derivation != (derivation{}) {
+		if p.static != (scalar{}) || p.ephemeral != (scalar{}) || p.oneTime != (scalar{}) ||
+			p.digest != [32]byte{} || p.derivation != (derivation{}) {
 			t.Errorf("%s keeps secrets", name)
 		}
 	}
@@ -227,6 +229,9 @@ func TestConstructors(t *testing.T) {
 		if h, err := NewResponder(key, nil); h != nil || !errors.Is(err, ErrInvalidPrivateKey) {
 			t.Errorf("NewResponder, key %s: %v", name, err)
 		}
+		if err := CheckKey(key); !errors.Is(err, ErrInvalidPrivateKey) {
+			t.Errorf("CheckKey, key %s: %v", name, err)
+		}
 	}
 	x, y := new(big.Int).Add(good.X, crypto.S256().Params().P), new(big.Int).Neg(good.Y)
 	for name, pub := range map[string]ecdsa.PublicKey{
@@ -237,9 +242,34 @@ func TestConstructors(t *testing.T) {
 		if h, err := NewInitiator(good.PrivateKey, &pub, nil); h != nil || !errors.Is(err, ErrInvalidPublicKey) {
 			t.Errorf("remote %s: %v", name, err)
 		}
+		if err := CheckPublicKey(&pub); !errors.Is(err, ErrInvalidPublicKey) {
+			t.Errorf("CheckPublicKey, remote %s: %v", name, err)
+		}
 	}
 	if _, err := NewInitiator(good.PrivateKey, nil, nil); !errors.Is(err, ErrInvalidPublicKey) {
 		t.Errorf("remote nil: %v", err)
+	}
+	if err := CheckPublicKey(nil); !errors.Is(err, ErrInvalidPublicKey) {
+		t.Errorf("CheckPublicKey, remote nil: %v", err)
+	}
+	if err := errors.Join(CheckKey(good.PrivateKey), CheckPublicKey(&good.PublicKey)); err != nil {
+		t.Errorf("a good key: %v", err)
+	}
+}
+
+// TestSetKeysLeavesNothing: a private key that is refused for its public half is not kept.
+func TestSetKeysLeavesNothing(t *testing.T) {
+	key := newTestKey(t).PrivateKey
+	var static scalar
+	var public point
+	if err := setKeys(&static, &public, key); err != nil || static == (scalar{}) || public == (point{}) {
+		t.Errorf("a good key: %v", err)
+	}
+	static, public = scalar{}, point{}
+	bad := *key
+	bad.PublicKey = ecdsa.PublicKey{}
+	if err := setKeys(&static, &public, &bad); err == nil || static != (scalar{}) || public != (point{}) {
+		t.Errorf("keys are kept in spite of %v", err)
 	}
 }
 
@@ -326,12 +356,14 @@ func TestMessageEncoding(t *testing.T) {
 	sig, pub, nonce := bytes.Repeat([]byte{1}, 65), bytes.Repeat([]byte{2}, 64), make([]byte, 32)
 	auth := authMessage{sig, pub, nonce}
 	got := auth.append(nil)
-	if want := must(rlp.EncodeToBytes([]any{sig, pub, nonce, uint(4)}))(t); !bytes.Equal(got, want) || len(got) != authSize {
+	want := must(rlp.EncodeToBytes([]any{sig, pub, nonce, uint(4)}))(t)
+	if !bytes.Equal(got, want) || len(got) != authSize {
 		t.Errorf("auth %x\nwant %x", got, want)
 	}
 	ack := ackMessage{pub, nonce}
 	got = ack.append(nil)
-	if want := must(rlp.EncodeToBytes([]any{pub, nonce, uint(4)}))(t); !bytes.Equal(got, want) || len(got) != ackSize {
+	want = must(rlp.EncodeToBytes([]any{pub, nonce, uint(4)}))(t)
+	if !bytes.Equal(got, want) || len(got) != ackSize {
 		t.Errorf("ack %x\nwant %x", got, want)
 	}
 }
