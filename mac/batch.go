@@ -36,7 +36,7 @@ func batch(frames []Frame) {
 			continue
 		}
 		m.absorbHeader(f.Header)
-		m.job = job{m: m, p: f.Ciphertext, final: true, wake: m.job.wake}
+		m.job.m, m.job.p, m.job.final = m, f.Ciphertext, true
 		jobs[n], states[n], headers[n] = &m.job, &m.sponge, &m.header
 		n++
 	}

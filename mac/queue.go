@@ -42,20 +42,21 @@ type job struct {
 	m     *MAC
 	p     []byte
 	final bool // the frame ends: finish with the frame-mac
-	state jobState
-	wake  chan struct{} // made when first slept on
+	taken bool // somebody does it or did; guarded by the queue
+
+	// busy is held by whoever does the job for its owner. A mutex and not a
+	// channel, since to testing/synctest the work of others is no reason to be
+	// durably blocked.
+	busy sync.Mutex
 }
 
-type jobState int
+// waitDone returns when whoever took j has done it.
+func (j *job) waitDone() {
+	j.busy.Lock()
+	defer j.busy.Unlock()
+}
 
-const (
-	jobWaiting  jobState = iota // in the queue
-	jobTaken                    // somebody is doing it
-	jobSleeping                 // and its owner sleeps until it is done
-	jobDone
-)
-
-// queue is where jobs wait for company. All is guarded by the mutex, the state of its jobs too.
+// queue is where jobs wait for company.
 type queue struct {
 	sync.Mutex
 	waiting [keccak.Lanes]*job
@@ -95,7 +96,7 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 		return
 	}
 	j := &m.job
-	j.m, j.p, j.final, j.state = m, p, final, jobWaiting
+	j.m, j.p, j.final, j.taken = m, p, final, false
 	q.waiting[q.n] = j
 	q.n++
 	if q.n < keccak.LaneWidth() {
@@ -103,52 +104,42 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 		runtime.Gosched()
 		q.Lock()
 	}
-	switch j.state {
-	case jobWaiting:
+	if !j.taken {
 		q.doWaiting(j)
-	case jobTaken:
-		j.state = jobSleeping
-		if j.wake == nil {
-			j.wake = make(chan struct{}, 1)
-		}
+	} else {
 		q.Unlock()
-		<-j.wake
-		q.Lock()
+		j.waitDone()
 	}
-	q.Unlock()
 	j.p = nil
 }
 
 // doWaiting does j, and with it all that is waiting if that is enough to share
-// lanes. It is called with the lock held, which it gives up for the work. The
-// queue never overflows: whoever fills the lanes empties it at once.
+// lanes. It is called with the lock held and gives it up. The queue never
+// overflows: whoever fills the lanes empties it at once.
 func (q *queue) doWaiting(j *job) {
 	if q.n < shareLanes {
 		i := slices.Index(q.waiting[:q.n], j)
 		q.n--
-		q.waiting[i] = q.waiting[q.n]
+		q.waiting[i], q.waiting[q.n] = q.waiting[q.n], nil
 		q.backoff = min(2*q.backoff+1, maxBackoff)
 		q.skip = q.backoff
 		q.Unlock()
 		j.m.alone(j.p, j.final)
-		q.Lock()
 		return
 	}
 	var jobs [keccak.Lanes]*job
 	n := copy(jobs[:], q.waiting[:q.n])
+	clear(q.waiting[:n])
 	q.n = 0
 	q.skip, q.backoff = 0, 0
 	for _, j := range jobs[:n] {
-		j.state = jobTaken
+		j.taken = true
+		j.busy.Lock()
 	}
 	q.Unlock()
 	together(jobs[:n])
-	q.Lock()
 	for _, j := range jobs[:n] {
-		if j.state == jobSleeping {
-			j.wake <- struct{}{}
-		}
-		j.state = jobDone
+		j.busy.Unlock()
 	}
 }
 

@@ -2,8 +2,6 @@ package rlpx
 
 import (
 	"github.com/golang/snappy"
-
-	"github.com/go-rlpx/transport/internal/bufpool"
 )
 
 // Message is one of the messages of [Conn.WriteBatch].
@@ -12,10 +10,10 @@ type Message struct {
 	Data []byte // neither kept nor modified
 }
 
-// WriteBatch sends messages in their order, with nothing in between, and with
-// one call on the net.Conn for 256 KiB of frames or more. It returns the size of all payloads on the wire,
-// as Write does for one. If any message is too large, a [SizeError] is
-// returned and nothing is sent; any other error is permanent.
+// WriteBatch sends messages in their order with nothing in between. Each call on
+// the net.Conn but the last carries at least 256 KiB of frames. It returns the
+// size of all payloads on the wire, as Write does for one. If any message is too
+// large, a [SizeError] is returned and nothing is sent; any other error is permanent.
 func (c *Conn) WriteBatch(msgs []Message) (wireSize int, err error) {
 	if err := c.mustBeEstablished("WriteBatch"); err != nil {
 		return 0, err
@@ -29,46 +27,44 @@ func (c *Conn) WriteBatch(msgs []Message) (wireSize int, err error) {
 	out := &c.out
 	out.mu.Lock()
 	defer out.mu.Unlock()
+	if err := c.writable(); err != nil {
+		return 0, err
+	}
 	out.take()
 	wireSize, end, err := c.enqueueAll(msgs, compressed)
 	out.give()
 	if err == nil && out.done < end {
 		err = c.flush(end - 1)
 	}
+	out.published.set(out.stats)
 	return wireSize, err
 }
 
 // enqueueAll seals messages into pending, and writes it whenever it is full. The
 // batches before number end have all of it. It is called by the writer that has taken out.
 func (c *Conn) enqueueAll(msgs []Message, compressed bool) (wireSize int, end uint64, err error) {
-	for _, m := range msgs {
-		payload := m.Data
-		var block bufpool.Buffer
-		if compressed {
-			var n int
-			block, n = compress(m.Data)
-			payload = block.B[:n]
-		}
-		if size := dataSize(m.Code, len(payload)); size > wholeFrame {
-			err = c.writePieces(m.Code, payload, size)
-		} else {
+	for _, msg := range msgs {
+		m := &outgoing{code: msg.Code, plain: msg.Data, compress: compressed}
+		size, err := m.prepare()
+		if err == nil && size > wholeFrame {
+			err = c.writePieces(m.code, m.payload, size)
+		} else if err == nil {
 			var batch uint64
-			batch, err = c.enqueue(m.Code, payload, size)
+			batch, err = c.enqueue(m.code, m.payload, size)
 			end = batch + 1
 		}
-		if block.Held() {
-			block.Release(len(payload))
-		}
+		wire := len(m.payload)
+		m.release()
 		if err == nil && c.out.n >= maxPending {
 			err = c.flush(c.out.batch)
 		}
-		wireSize += len(payload)
+		wireSize += wire
 		if err != nil {
-			break
+			return wireSize, end, err
 		}
-		c.out.stats.message(len(m.Data), len(payload))
+		c.out.stats.message(len(m.plain), wire)
 	}
-	return wireSize, end, err
+	return wireSize, end, nil
 }
 
 // check reports whether m fits a frame.
@@ -115,12 +111,14 @@ func Compress(data []byte) *Payload {
 	return p
 }
 
-// wire is what goes on the wire of a connection.
-func (p *Payload) wire(compressed bool) []byte {
+// message is the message with this payload for one connection.
+func (p *Payload) message(code uint64, compressed bool) outgoing {
+	m := outgoing{code: code, plain: p.plain, payload: p.plain}
 	if compressed {
-		return p.block
+		// The zero Payload has no block: then it is made here.
+		m.payload, m.compress = p.block, p.block == nil
 	}
-	return p.plain
+	return m
 }
 
 // WritePayload sends a message as [Conn.Write] does with the data that p was
@@ -129,8 +127,6 @@ func (c *Conn) WritePayload(code uint64, p *Payload) (wireSize uint32, err error
 	if err := c.mustBeEstablished("WritePayload"); err != nil {
 		return 0, err
 	}
-	if len(p.plain) > maxUint24 {
-		return 0, &SizeError{What: "message", Size: len(p.plain), Limit: maxUint24}
-	}
-	return c.writeFrame(code, p.wire(c.snappy.Load()), len(p.plain))
+	m := p.message(code, c.snappy.Load())
+	return c.write(&m)
 }

@@ -20,6 +20,10 @@ import (
 //
 // Broadcasts and other writers may overlap. data is neither kept nor modified.
 func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
+	for _, c := range conns {
+		// It panics for a caller's mistake, which must be before anything is locked.
+		_ = c.mustBeEstablished("Broadcast")
+	}
 	b := broadcasts.Get().(*broadcast)
 	defer b.release()
 	b.code, b.errs = code, nil
@@ -58,13 +62,13 @@ var broadcasts = sync.Pool{New: func() any { return new(broadcast) }}
 
 // broadcastPart writes to one peer.
 type broadcastPart struct {
-	b       *broadcast
-	c       *Conn
-	index   int
-	payload []byte
-	sealed  bool   // the frame is in the connection's batch; else it is still to be sealed
-	batch   uint64 // set if sealed
-	run     func() // the method of the same name: a method value made anew allocates
+	b      *broadcast
+	c      *Conn
+	index  int
+	m      outgoing
+	sealed bool   // the frame is in the connection's batch; else it is still to be sealed
+	batch  uint64 // set if sealed
+	run    func() // the method write: a method value made anew allocates
 }
 
 func (b *broadcast) release() {
@@ -72,21 +76,21 @@ func (b *broadcast) release() {
 		b.block.Release(len(b.payload.block))
 	}
 	for _, p := range b.parts {
-		p.c, p.payload = nil, nil
+		p.c, p.m = nil, outgoing{}
 	}
 	b.parts = b.parts[:0]
 	b.payload, b.errs = Payload{}, nil
 	broadcasts.Put(b)
 }
 
-// wire is the payload for a connection, compressed when the first one asks.
-func (b *broadcast) wire(compressed bool) []byte {
+// message is the message for a connection, compressed when the first one asks.
+func (b *broadcast) message(compressed bool) outgoing {
 	if compressed && !b.block.Held() {
 		var n int
 		b.block, n = compress(b.payload.plain)
 		b.payload.block = b.block.B[:n]
 	}
-	return b.payload.wire(compressed)
+	return b.payload.message(b.code, compressed)
 }
 
 func (b *broadcast) failed(i int, err error) {
@@ -99,7 +103,7 @@ func (b *broadcast) failed(i int, err error) {
 }
 
 // start lets a goroutine write to conns[i].
-func (b *broadcast) start(c *Conn, i int, payload []byte, sealed bool, batch uint64) {
+func (b *broadcast) start(c *Conn, i int, m outgoing, sealed bool, batch uint64) {
 	n := len(b.parts)
 	if n < cap(b.parts) {
 		b.parts = b.parts[:n+1]
@@ -112,7 +116,7 @@ func (b *broadcast) start(c *Conn, i int, payload []byte, sealed bool, batch uin
 		p.run = p.write
 		b.parts[n] = p
 	}
-	p.c, p.index, p.payload, p.sealed, p.batch = c, i, payload, sealed, batch
+	p.c, p.index, p.m, p.sealed, p.batch = c, i, m, sealed, batch
 	b.writers.Add(1)
 	go p.run()
 }
@@ -121,9 +125,9 @@ func (p *broadcastPart) write() {
 	defer p.b.writers.Done()
 	var err error
 	if p.sealed {
-		err = p.c.flushSealed(p.batch, len(p.b.payload.plain), len(p.payload))
+		err = p.c.flushSealed(p.batch, len(p.m.plain), len(p.m.payload))
 	} else {
-		_, err = p.c.writeFrame(p.b.code, p.payload, len(p.b.payload.plain))
+		_, err = p.c.write(&p.m)
 	}
 	if err != nil {
 		p.b.failed(p.index, err)
@@ -137,6 +141,7 @@ func (c *Conn) flushSealed(batch uint64, plain, wire int) error {
 	err := c.flush(batch)
 	if err == nil {
 		c.out.stats.message(plain, wire)
+		c.out.published.set(c.out.stats)
 	}
 	return err
 }
@@ -147,7 +152,7 @@ func (c *Conn) flushSealed(batch uint64, plain, wire int) error {
 func (b *broadcast) sealGroup(conns []*Conn, first int) {
 	var (
 		frames [keccak.Lanes]mac.Frame
-		wires  [keccak.Lanes][]byte // payloads
+		msgs   [keccak.Lanes]outgoing
 		dsts   [keccak.Lanes][]byte
 		peers  [keccak.Lanes]int // index into conns
 		n      int
@@ -157,26 +162,26 @@ func (b *broadcast) sealGroup(conns []*Conn, first int) {
 			b.failed(first+i, err)
 			continue
 		}
-		payload := b.wire(c.snappy.Load())
-		size := dataSize(b.code, len(payload))
+		m := b.message(c.snappy.Load())
+		size := dataSize(b.code, len(m.payload))
 		// TryLock, since several are held at a time and in no order.
 		out := &c.out
 		if size > wholeFrame || !out.mu.TryLock() {
-			b.start(c, first+i, payload, false, 0)
+			b.start(c, first+i, m, false, 0)
 			continue
 		}
 		length := wireLen(size)
 		if out.taken || out.full(length) || c.writable() != nil {
 			out.mu.Unlock()
-			b.start(c, first+i, payload, false, 0)
+			b.start(c, first+i, m, false, 0)
 			continue
 		}
 		out.reserve(length)
 		dst := out.pending.B[out.n : out.n+length]
 		out.n += length
-		header, body := out.encrypt(dst, b.code, payload, size)
+		header, body := out.encrypt(dst, b.code, m.payload, size)
 		frames[n] = mac.Frame{MAC: out.mac, Header: header, Ciphertext: body}
-		wires[n], dsts[n], peers[n] = payload, dst, i
+		msgs[n], dsts[n], peers[n] = m, dst, i
 		n++
 	}
 	mac.Batch(frames[:n])
@@ -186,6 +191,6 @@ func (b *broadcast) sealGroup(conns []*Conn, first int) {
 		c := conns[i]
 		batch := c.out.batch
 		c.out.mu.Unlock()
-		b.start(c, first+i, wires[k], true, batch)
+		b.start(c, first+i, msgs[k], true, batch)
 	}
 }

@@ -61,7 +61,8 @@ type Config struct {
 	// Writes of all sessions are serialised.
 	KeyLogWriter io.Writer
 
-	// DisableSharedHashing keeps the MACs of these connections to themselves.
+	// DisableSharedHashing keeps the MACs of these connections to themselves,
+	// except within one Broadcast.
 	// By default the long frames of connections that are busy at the same time
 	// are hashed together where the processor can, which raises the throughput
 	// of many connections several times and may cost a frame one yield of its

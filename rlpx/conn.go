@@ -85,8 +85,8 @@ func (c *Conn) SetSnappy(enabled bool) { c.snappy.Store(enabled) }
 
 // SetReadLimit bounds the size of frames that Read accepts, in bytes of frame data: the code
 // and the payload as they are on the wire. A larger frame is refused as soon as its
-// header verifies, before its data is read. Zero means 2^24-1, the protocol's own limit. It concerns frames
-// whose header was not yet read.
+// header verifies, before its data is read. Zero or less means 2^24-1, the protocol's own
+// limit. It concerns frames whose header was not yet read.
 func (c *Conn) SetReadLimit(wireBytes int) { c.in.limit.Store(int64(wireBytes)) }
 
 // SetDeadline sets the read and the write deadline of the net.Conn.
@@ -121,13 +121,25 @@ func (c *Conn) Close() error {
 }
 
 // CloseWrite ends the writing direction: the peer reads io.EOF after what was
-// written before. It waits for writes under way, and fails if the net.Conn has no
-// CloseWrite of its own, as *net.TCPConn has.
+// written before. It waits for writes under way. Later writes, and a second
+// CloseWrite, return net.ErrClosed. It fails, with nothing changed, if the
+// net.Conn has no CloseWrite of its own, as *net.TCPConn has.
 func (c *Conn) CloseWrite() error {
+	if err := c.mustBeEstablished("CloseWrite"); err != nil {
+		return err
+	}
 	half, ok := c.conn.(interface{ CloseWrite() error })
 	if !ok {
 		return errors.New("rlpx: the net.Conn has no CloseWrite")
 	}
+	if err := c.endWriting(); err != nil {
+		return err
+	}
+	return half.CloseWrite()
+}
+
+// endWriting lets no writes in after those under way.
+func (c *Conn) endWriting() error {
 	out := &c.out
 	out.mu.Lock()
 	defer out.mu.Unlock()
@@ -137,7 +149,7 @@ func (c *Conn) CloseWrite() error {
 		return err
 	}
 	out.fail(net.ErrClosed)
-	return half.CloseWrite()
+	return nil
 }
 
 // abort ends both directions with err and closes the net.Conn.

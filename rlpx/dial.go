@@ -46,7 +46,10 @@ func (d *Dialer) Dial(ctx context.Context, network, addr string, remote *ecdsa.P
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	if _, err := handshake.NewInitiator(cfg.Key, remote, nil); err != nil {
+	if err := handshake.CheckKey(cfg.Key); err != nil {
+		return nil, &dialError{addr, err}
+	}
+	if err := handshake.CheckPublicKey(remote); err != nil {
 		return nil, &dialError{addr, err}
 	}
 	dial := d.DialContext
@@ -84,6 +87,11 @@ func (e *dialError) Error() string {
 
 func (e *dialError) Unwrap() error { return e.err }
 
-// Timeout and Temporary make it a net.Error, as what package net returns from a dial.
-func (e *dialError) Timeout() bool   { return isTimeout(e.err) }
+// Timeout and Temporary make it a net.Error, as what package net returns from a
+// dial. That the system gave up connecting is a timeout too, unlike for isTimeout.
+func (e *dialError) Timeout() bool {
+	var ne net.Error
+	return errors.As(e.err, &ne) && ne.Timeout()
+}
+
 func (e *dialError) Temporary() bool { return false }

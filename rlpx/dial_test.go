@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -301,6 +302,32 @@ func TestDialUnreachable(t *testing.T) {
 				t.Errorf("text %q", text)
 			}
 			settle(t, goroutines, files)
+		})
+	}
+}
+
+// What package net calls a timeout stays one, also that of the system.
+func TestDialTimeout(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"deadline", os.ErrDeadlineExceeded, true},
+		{"context", context.DeadlineExceeded, true},
+		{"the system's", os.NewSyscallError("connect", syscall.ETIMEDOUT), true},
+		{"refused", os.NewSyscallError("connect", syscall.ECONNREFUSED), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			failing := func(_ context.Context, network, _ string) (net.Conn, error) {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: tc.err}
+			}
+			d := Dialer{Config: &Config{Key: newKey(t)}, DialContext: failing}
+			_, err := d.Dial(t.Context(), "tcp", "peer:30303", &newKey(t).PublicKey)
+			var ne net.Error
+			if !errors.As(err, &ne) || ne.Timeout() != tc.want || !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want a timeout: %v", err, tc.want)
+			}
 		})
 	}
 }

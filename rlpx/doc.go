@@ -26,7 +26,7 @@
 // # Ownership
 //
 // The data that Read returns is valid until the next Read. Write keeps and
-// modifies nothing. A connection that waits for a frame holds at most 4 KiB of
+// modifies nothing. A connection that waits for a frame holds 2 KiB of
 // buffers, whatever it carried before.
 //
 // # Errors

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 )
 
 // Errors that callers branch on with errors.Is. Errors of the net.Conn are
@@ -102,8 +103,11 @@ func (e *handshakeError) Error() string        { return e.err.Error() }
 func (e *handshakeError) Is(target error) bool { return target == ErrHandshake }
 func (e *handshakeError) Unwrap() error        { return e.err }
 
-// isTimeout reports whether err is an expired deadline, after which the connection can go on.
+// isTimeout reports whether err is an expired deadline, after which the
+// connection can go on. A system's ETIMEDOUT says that it is a timeout too, but
+// there the connection is gone.
 func isTimeout(err error) bool {
 	var ne net.Error
-	return errors.As(err, &ne) && ne.Timeout()
+	var errno syscall.Errno
+	return errors.As(err, &ne) && ne.Timeout() && !errors.As(err, &errno)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/go-rlpx/transport/mac"
 )
 
-// readHalf is the receiving direction. All but limit is guarded by mu, which a
-// blocked Read holds.
+// readHalf is the receiving direction. All but limit and published is guarded by
+// mu, which a blocked Read holds.
 type readHalf struct {
 	mu  sync.Mutex
 	err error // first fatal error
@@ -43,7 +43,7 @@ type readHalf struct {
 	limit atomic.Int64 // SetReadLimit
 
 	stats     directionStats // as of now
-	published publishedStats // as of the last Read or call on the net.Conn
+	published publishedStats // as of the last message or call on the net.Conn; has a lock of its own
 }
 
 // fail makes err the permanent error of the direction.
@@ -88,7 +88,8 @@ type writeHalf struct {
 	flushing bool
 	done     uint64 // batches before this number are written
 
-	stats directionStats
+	stats     directionStats // as of now
+	published publishedStats // as of the last message
 
 	// taken says that one writer keeps all others from sealing: it has a large frame or
 	// several to send, or waits for room and is the next. It needs no mu to seal meanwhile.

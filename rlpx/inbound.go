@@ -6,8 +6,9 @@ import (
 	"net"
 )
 
-// inbound is a connection on its way from a Listener's inner listener to Accept. It is the net.Conn under its handshake, because
-// that is where one sees how far the handshake has come.
+// inbound is a connection on its way from a Listener's inner listener to Accept.
+// It is the net.Conn under its handshake, because that is where one sees how far
+// the handshake has come.
 type inbound struct {
 	net.Conn
 	l      *Listener
@@ -51,11 +52,10 @@ func (in *inbound) serve() {
 			err = net.ErrClosed
 		}
 	}
-	<-l.places
-	l.leave()
 	if err != nil {
 		l.report(in.addr, err)
 	}
+	<-l.places // not before report, so that what waits there is bounded
 }
 
 // Read returns the last bytes of auth only with a slot, so that what follows them, the curve

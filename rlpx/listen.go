@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-rlpx/transport/handshake"
@@ -46,23 +47,24 @@ const (
 // # Goroutines
 //
 // There is one that accepts, from [NewListener] on, so handshakes do not
-// depend on a pending Accept; and one for each place taken. All end with Close.
+// depend on a pending Accept; and one for each place taken. All end with Close. Each call
+// of Config.OnError has one of its own, and up to Config.MaxPending of these delay nobody.
 type Listener struct {
 	inner net.Listener
 	cfg   *Config
 
-	ctx    context.Context // ends with the listener
-	cancel context.CancelCauseFunc
-	places chan struct{} // holds one element for each place taken
-	slots  chan struct{} // holds one element for each slot taken
-	ready  chan *Conn    // unbuffered: whoever sends knows that Accept has it
+	ctx     context.Context // ends with the listener
+	cancel  context.CancelCauseFunc
+	places  chan struct{} // holds one element for each place taken
+	slots   chan struct{} // holds one element for each slot taken
+	reports chan struct{} // holds one element for each call of OnError
+	ready   chan *Conn    // unbuffered: whoever sends knows that Accept has it
 
-	closeInner func() error  // closes inner once
-	done       chan struct{} // closed when the listener has ended and nothing is active
+	closeInner func() error   // closes inner once
+	active     sync.WaitGroup // goroutines of the listener but for those of OnError, which may call Close
 
 	mu      sync.Mutex
 	err     error      // why the listener ended, nil until it does
-	active  int        // goroutines of the listener that are not in OnError
 	waiting *list.List // of *inbound that wait for auth, oldest first
 }
 
@@ -91,9 +93,9 @@ func NewListener(inner net.Listener, cfg *Config) *Listener {
 		cfg:        cfg,
 		places:     make(chan struct{}, cfg.maxPending()),
 		slots:      make(chan struct{}, cfg.maxHandshakes()),
+		reports:    make(chan struct{}, cfg.maxPending()),
 		ready:      make(chan *Conn),
 		closeInner: sync.OnceValue(inner.Close),
-		done:       make(chan struct{}),
 		waiting:    list.New(),
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
@@ -101,8 +103,7 @@ func NewListener(inner net.Listener, cfg *Config) *Listener {
 		l.end(err)
 		return l
 	}
-	l.enter()
-	go l.run()
+	l.active.Go(l.run)
 	return l
 }
 
@@ -110,8 +111,7 @@ func checkKey(cfg *Config) error {
 	if cfg == nil {
 		return handshake.ErrInvalidPrivateKey
 	}
-	_, err := handshake.NewResponder(cfg.Key, nil)
-	return err
+	return handshake.CheckKey(cfg.Key)
 }
 
 // Addr returns the address of the inner listener.
@@ -145,126 +145,109 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 // called more than once and at any time; every call returns what closing the inner listener returned.
 func (l *Listener) Close() error {
 	l.end(net.ErrClosed)
-	<-l.done
+	l.active.Wait()
 	return l.closeInner()
 }
 
 // end makes everything stop, and waits for nothing.
 func (l *Listener) end(err error) {
 	l.mu.Lock()
-	first := l.err == nil
-	if first || err == net.ErrClosed {
+	if l.err == nil || err == net.ErrClosed {
 		l.err = err
-	}
-	if first && l.active == 0 {
-		close(l.done)
 	}
 	l.mu.Unlock()
 	l.cancel(err)
 	l.closeInner()
 }
 
-// enter and leave surround what Close waits for. A goroutine leaves before it
-// calls OnError, so that OnError may call Close. enter fails once the listener has ended.
-func (l *Listener) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return false
-	}
-	l.active++
-	return true
-}
-
-func (l *Listener) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.active--
-	if l.err != nil && l.active == 0 {
-		close(l.done)
-	}
-}
-
-// report calls OnError. It is called outside of enter and leave.
+// report has a goroutine of its own call OnError, so that it holds up neither peers
+// nor Close. Of these goroutines there are no more than places: report waits for its
+// turn, but not once the listener has ended.
 func (l *Listener) report(addr net.Addr, err error) {
-	if l.cfg.OnError != nil {
-		l.cfg.OnError(addr, err)
-	}
-}
-
-// reportInside is report for a goroutine that goes on afterwards, if it returns true.
-func (l *Listener) reportInside(addr net.Addr, err error) bool {
 	if l.cfg.OnError == nil {
-		return true
+		return
 	}
-	l.leave()
-	l.report(addr, err)
-	return l.enter()
+	select {
+	case l.reports <- struct{}{}:
+		go func() {
+			defer func() { <-l.reports }()
+			l.cfg.OnError(addr, err)
+		}()
+	case <-l.ctx.Done():
+		go l.cfg.OnError(addr, err)
+	}
 }
 
 // run accepts connections until the listener ends.
 func (l *Listener) run() {
-	inside := true
-	for pause := time.Duration(0); inside; {
+	for pause := time.Duration(0); ; {
 		conn, err := l.inner.Accept()
 		switch {
 		case err == nil:
 			pause = 0
-			inside = l.admit(conn)
-		case !isTemporary(err):
-			l.end(err) // without effect if the listener was closed
-			l.leave()
-			return
-		default:
+			l.admit(conn)
+		case l.ctx.Err() == nil && (isShortage(err) || isTemporary(err)):
 			pause = min(max(2*pause, minAcceptPause), maxAcceptPause)
-			inside = l.retry(err, pause)
+			l.retry(err, pause)
+		default:
+			l.end(err) // without effect if the listener was closed
+			return
 		}
 	}
 }
 
-// retry deals with a temporary error of the inner listener. It returns false when the
-// listener ended and the goroutine has left.
-func (l *Listener) retry(err error, pause time.Duration) bool {
-	// What is short are file descriptors, as a rule. A peer that stalls holds one.
-	l.evict()
-	if !l.reportInside(l.Addr(), fmt.Errorf("rlpx: accepting again in %v: %w", pause, err)) {
-		return false
+// retry deals with an error of the inner listener after which it can go on. It
+// returns after the pause, or when the listener ended.
+func (l *Listener) retry(err error, pause time.Duration) {
+	if isShortage(err) {
+		l.evict() // a peer that stalls holds some of what is short
 	}
+	l.report(l.Addr(), fmt.Errorf("rlpx: accepting again in %v: %w", pause, err))
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
 	case <-l.ctx.Done():
-		l.leave()
-		return false
 	}
 }
 
+// isTemporary reports whether err says that the next Accept may succeed.
 func isTemporary(err error) bool {
 	var t interface{ Temporary() bool }
 	return errors.As(err, &t) && t.Temporary()
 }
 
-// admit starts the handshake of a new connection. It returns false when the listener
-// ended and the goroutine has left.
-func (l *Listener) admit(conn net.Conn) bool {
+// isShortage reports whether err says that the system is short of what a connection
+// takes: file descriptors or memory. Not every one of these errors calls itself temporary.
+func isShortage(err error) bool {
+	// As Windows has EMFILE and ENOBUFS. No other system uses these numbers.
+	const wsaMfile, wsaNoBufs = syscall.Errno(10024), syscall.Errno(10055)
+	for _, shortage := range [...]syscall.Errno{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, wsaMfile, wsaNoBufs,
+	} {
+		if errors.Is(err, shortage) {
+			return true
+		}
+	}
+	return false
+}
+
+// admit starts the handshake of a new connection.
+func (l *Listener) admit(conn net.Conn) {
 	addr := conn.RemoteAddr()
 	if l.cfg.Allow != nil {
 		if err := l.cfg.Allow(addr); err != nil {
 			conn.Close()
-			return l.reportInside(addr, fmt.Errorf("%w: %w", ErrRefused, err))
+			l.report(addr, fmt.Errorf("%w: %w", ErrRefused, err))
+			return
 		}
 	}
-	if !l.takePlace() || !l.enter() {
+	if !l.takePlace() {
 		conn.Close()
-		l.leave()
 		l.report(addr, net.ErrClosed)
-		return false
+		return
 	}
-	in := newInbound(l, conn, addr)
-	go in.serve()
-	return true
+	l.active.Go(newInbound(l, conn, addr).serve)
 }
 
 // takePlace takes a place, that of the oldest waiting connection if need be. It returns false

@@ -206,28 +206,64 @@ func TestCase_D6_TemporaryErrorsBackOff(t *testing.T) {
 	})
 }
 
-// When file descriptors run out, what gives is the connection that has waited longest for its peer.
+// When file descriptors or memory run out, what gives is the connection that has waited longest for its peer. Other
+// errors after which accepting goes on cost nobody a place.
 func TestShortageEvictsOldest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := newPipeListener()
-		onError, failed := reports()
-		l := NewListener(inner, &Config{Key: newKey(t), OnError: onError})
-		defer l.Close()
-		for _, name := range []string{"first", "second"} {
-			peer, _ := inner.connect(name)
-			defer peer.Close()
-		}
-		synctest.Wait()
-		inner.fail(&net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)})
-		got := map[string]error{}
-		for range 2 {
-			r := <-failed
-			got[r.addr] = r.err
-		}
-		if !errors.Is(got["first"], ErrEvicted) || !errors.Is(got["listener"], syscall.EMFILE) {
-			t.Errorf("reported: %v", got)
-		}
-	})
+	accepting := func(err error) error {
+		return &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
+	}
+	for _, tc := range []struct {
+		name   string
+		err    error
+		evicts bool
+	}{
+		{"EMFILE", accepting(syscall.EMFILE), true},
+		{"ENFILE", accepting(syscall.ENFILE), true},
+		{"ENOBUFS", accepting(syscall.ENOBUFS), true},
+		{"ENOMEM", accepting(syscall.ENOMEM), true},
+		{"WSAEMFILE", accepting(syscall.Errno(10024)), true},
+		{"WSAENOBUFS", accepting(syscall.Errno(10055)), true},
+		{"bare", syscall.EMFILE, true},
+		{"ECONNABORTED", accepting(syscall.ECONNABORTED), false},
+		{"EINTR", accepting(syscall.EINTR), false},
+		{"of another listener", temporaryError{}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := newPipeListener()
+				onError, failed := reports()
+				l := NewListener(inner, &Config{Key: newKey(t), OnError: onError})
+				for _, name := range []string{"first", "second"} {
+					peer, _ := inner.connect(name)
+					defer peer.Close()
+				}
+				synctest.Wait()
+				inner.fail(tc.err)
+				third, watched := inner.connect("third") // it goes on
+				defer third.Close()
+				synctest.Wait()
+				if watched.closes.Load() != 0 {
+					t.Error("the newest was closed")
+				}
+				want := 1
+				if tc.evicts {
+					want++
+				}
+				if len(failed) != want {
+					t.Fatalf("%d reports, want %d", len(failed), want)
+				}
+				got := map[string]error{}
+				for range want {
+					r := <-failed
+					got[r.addr] = r.err
+				}
+				if !errors.Is(got["listener"], tc.err) || errors.Is(got["first"], ErrEvicted) != tc.evicts {
+					t.Errorf("reported: %v", got)
+				}
+				l.Close()
+			})
+		})
+	}
 }
 
 // Whoever connects last has a place: that of the one that has waited longest.

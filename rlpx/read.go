@@ -21,9 +21,10 @@ const (
 	burstBuffer = 32 << 10
 
 	// growth is how much larger than what was received of a frame a buffer may
-	// be. It bounds the memory that a peer ties up by what it sent, and what
-	// is copied on the way to a large buffer to a seventh of the frame.
-	growth = 8
+	// be. It bounds the memory that a peer ties up by what it sent, and what is
+	// copied on the way to a large buffer. Ten is just what takes the largest
+	// frame from a full buffer of 2 MiB to the pool's largest.
+	growth = 10
 
 	// openPiece is how much of a frame is opened at a time while the rest is
 	// under way: enough for lanes to be shared, little enough to be in the CPU's cache still.
@@ -256,13 +257,16 @@ func (in *readHalf) makeRoom(need int) {
 		in.r, in.w = 0, 0
 		return
 	}
-	size := bufpool.ClassSize(min(max(need, burstBuffer), max(growth*have, burstBuffer)))
+	size := bufpool.ClassSize(max(need, burstBuffer))
+	for allowed := max(growth*have, burstBuffer); size > allowed; {
+		size = bufpool.Smaller(size)
+	}
 	switch held := len(in.buf.B); {
 	case held > size:
 		// It was for an earlier frame. A peer that stalls now must not pin it.
 		in.moveTo(size)
 	case in.r+need <= held:
-	case held < size && in.w > held/2:
+	case held < size && (in.w == held || have <= smallBuffer):
 		in.moveTo(size)
 	case in.r > 0:
 		in.w = copy(in.buf.B, in.buf.B[in.r:in.w])

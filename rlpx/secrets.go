@@ -5,7 +5,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdsa"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -23,8 +22,9 @@ type Secrets struct {
 
 // Handshake performs the handshake with prv as the node's static key and
 // returns the peer's static key, on the curve of prv. It must come before
-// anything is read or written, and once. Deadlines bound it; [Conn.HandshakeContext]
-// has one of its own.
+// anything is read or written, and once: a second call, also one that waited for
+// the first, panics if that succeeded. Deadlines bound it; [Conn.HandshakeContext] has one of
+// its own. A handshake that fails closes the net.Conn.
 //
 // What a recipient learns is who the peer claims to be: see [ConnectionState].
 func (c *Conn) Handshake(prv *ecdsa.PrivateKey) (*ecdsa.PublicKey, error) {
@@ -61,9 +61,6 @@ func (c *Conn) handshake(ctx context.Context, key *ecdsa.PrivateKey) (*ecdsa.Pub
 }
 
 func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey) (handshake.Secrets, error) {
-	if key == nil {
-		return handshake.Secrets{}, errors.New("rlpx: no private key")
-	}
 	if timeout := c.cfg.handshakeTimeout(); timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -98,7 +95,7 @@ func (h handshakeConn) Close() error { return h.c.Close() }
 func (c *Conn) InitWithSecrets(sec Secrets) {
 	c.handshakeMu.Lock()
 	defer c.handshakeMu.Unlock()
-	if c.phase.Load() == phaseEstablished {
+	if c.phase.Load() != phaseNew {
 		panic("rlpx: second handshake")
 	}
 	c.establish(sec, nil)

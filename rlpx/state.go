@@ -93,10 +93,7 @@ func (p *publishedStats) get() directionStats {
 }
 
 func (c *Conn) collectStats() Stats {
-	in := c.in.published.get()
-	c.out.mu.Lock()
-	out := c.out.stats
-	c.out.mu.Unlock()
+	in, out := c.in.published.get(), c.out.published.get()
 	return Stats{
 		MessagesRead: in.messages, MessagesWritten: out.messages,
 		PlainBytesRead: in.plain, PlainBytesWritten: out.plain,

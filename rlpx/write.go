@@ -17,8 +17,9 @@ const (
 	// small enough for the CPU's cache, large enough that calls do not count.
 	pieceSize = 256 << 10
 
-	// maxPending bounds the frames that wait for a call under way. Beyond it writers wait
-	// before they seal, so that a stalled peer costs no more than this.
+	// maxPending bounds the frames that wait for a call under way, unless it is
+	// one larger frame. Beyond it writers wait without a buffer, so that what a
+	// stalled peer ties up is this and the call under way, however many write to it.
 	maxPending = 256 << 10
 )
 
@@ -27,60 +28,116 @@ const (
 //
 // A message that is too large is refused with a [SizeError] and changes
 // nothing. Any other error is permanent. Write may be called by several
-// goroutines at once; messages go out whole, in the order in which they got hold of the connection.
+// goroutines at once; messages go out whole.
 func (c *Conn) Write(code uint64, data []byte) (wireSize uint32, err error) {
 	if err := c.mustBeEstablished("Write"); err != nil {
 		return 0, err
 	}
-	if len(data) > maxUint24 {
-		return 0, &SizeError{What: "message", Size: len(data), Limit: maxUint24}
-	}
-	if !c.snappy.Load() {
-		return c.writeFrame(code, data, len(data))
-	}
-	block, n := compress(data)
-	wireSize, err = c.writeFrame(code, block.B[:n], len(data))
-	block.Release(n)
-	return wireSize, err
+	return c.write(&outgoing{code: code, plain: data, compress: c.snappy.Load()})
 }
 
-// writeFrame sends the frame of a message whose payload is as it goes on the
-// wire and was plain bytes before compression.
-func (c *Conn) writeFrame(code uint64, payload []byte, plain int) (uint32, error) {
-	if err := checkFrame(code, len(payload)); err != nil {
+// outgoing is a message on its way out.
+type outgoing struct {
+	code     uint64
+	plain    []byte
+	payload  []byte // as it goes on the wire
+	compress bool   // payload is to be made from plain
+
+	block bufpool.Buffer // behind payload, if that was made here
+}
+
+// prepare sets payload and returns the size of the frame data.
+func (m *outgoing) prepare() (size int, err error) {
+	if len(m.plain) > maxUint24 {
+		return 0, &SizeError{What: "message", Size: len(m.plain), Limit: maxUint24}
+	}
+	if m.compress {
+		var n int
+		m.block, n = compress(m.plain)
+		m.payload = m.block.B[:n]
+	} else if m.payload == nil {
+		m.payload = m.plain
+	}
+	if err := checkFrame(m.code, len(m.payload)); err != nil {
+		m.release()
 		return 0, err
 	}
-	size := dataSize(code, len(payload))
+	return dataSize(m.code, len(m.payload)), nil
+}
+
+// release gives back what prepare took.
+func (m *outgoing) release() {
+	if m.block.Held() {
+		m.block.Release(len(m.payload))
+		m.payload = nil
+	}
+}
+
+// write sends m, and returns the size of its payload.
+func (c *Conn) write(m *outgoing) (wireSize uint32, err error) {
+	size, err := m.prepare()
+	if err != nil {
+		return 0, err
+	}
 	out := &c.out
 	out.mu.Lock()
 	defer out.mu.Unlock()
 
-	var err error
+	turn := size > wholeFrame || out.taken || out.full(wireLen(size))
+	if turn {
+		if err := c.takeTurn(m, size); err != nil {
+			m.release()
+			return 0, err
+		}
+	}
+	var batch uint64
+	wire := len(m.payload)
 	if size > wholeFrame {
-		out.take()
-		err = c.writePieces(code, payload, size)
-		out.give()
+		err = c.writePieces(m.code, m.payload, size)
 	} else {
-		wait := out.taken || out.full(wireLen(size))
-		if wait {
-			out.take()
-			for out.full(wireLen(size)) {
-				out.wait()
-			}
-		}
-		var batch uint64
-		batch, err = c.enqueue(code, payload, size)
-		if wait {
-			out.give()
-		}
-		if err == nil {
-			err = c.flush(batch)
-		}
+		batch, err = c.enqueue(m.code, m.payload, size)
+	}
+	if turn {
+		out.give()
+	}
+	m.release() // sealed, or refused
+	if err == nil && size <= wholeFrame {
+		err = c.flush(batch)
 	}
 	if err == nil {
-		out.stats.message(plain, len(payload))
+		out.stats.message(len(m.plain), wire)
+		out.published.set(out.stats)
 	}
-	return uint32(len(payload)), err
+	return uint32(wire), err
+}
+
+// takeTurn takes out for m, which waits until there is room for its frame. What
+// waits holds no buffer: a stalled peer must not tie up one for every writer.
+func (c *Conn) takeTurn(m *outgoing, size int) error {
+	out := &c.out
+	if !out.taken && !out.full(wireLen(size)) {
+		out.take()
+		return nil
+	}
+	m.release()
+	out.take()
+	for out.full(wireLen(size)) {
+		out.wait()
+	}
+	if m.compress && c.writable() == nil {
+		out.mu.Unlock()
+		_, err := m.prepare() // as before
+		out.mu.Lock()
+		if err != nil {
+			out.give()
+			return err
+		}
+	}
+	if err := c.writable(); err != nil {
+		out.give()
+		return err
+	}
+	return nil
 }
 
 // enqueue seals a frame into pending and returns its batch. It is called with
@@ -195,13 +252,13 @@ func (c *Conn) sendPieces(code uint64, payload []byte, size int) (sent direction
 	out.mac.Absorb(piece.B[n : n+blockSize])
 	n += blockSize
 	for last := false; !last; n = 0 {
-		take := (len(piece.B) - n - blockSize) &^ (blockSize - 1) // leave room for the frame-mac
-		if last = len(payload) <= take; last {
-			take = len(payload)
+		room := (len(piece.B) - n - blockSize) &^ (blockSize - 1) // but for the frame-mac
+		if last = len(payload) <= room; last {
+			room = len(payload)
 		}
-		ciphertext := piece.B[n : n+padded(take)]
-		out.encryptRest(ciphertext, payload[:take])
-		payload = payload[take:]
+		ciphertext := piece.B[n : n+padded(room)]
+		out.encryptRest(ciphertext, payload[:room])
+		payload = payload[room:]
 		n += len(ciphertext)
 		if last {
 			tag := out.mac.Frame(ciphertext)

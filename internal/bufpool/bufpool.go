@@ -84,6 +84,11 @@ func ClassSize(n int) int {
 	return n
 }
 
+// Smaller returns the size of the class below that of the given size.
+func Smaller(size int) int {
+	return classSize(max(classOf(size)-1, 0))
+}
+
 func classOf(n int) int {
 	switch {
 	case n <= 1<<minShift:

@@ -30,6 +30,16 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+func TestSmaller(t *testing.T) {
+	for _, tc := range []struct{ size, want int }{
+		{MaxSize + 1, MaxSize}, {MaxSize, 1 << 23}, {1 << 23, 1 << 22}, {1 << 11, 1 << 10}, {1 << 10, 1 << 10},
+	} {
+		if got := Smaller(tc.size); got != tc.want {
+			t.Errorf("Smaller(%d) = %d, want %d", tc.size, got, tc.want)
+		}
+	}
+}
+
 func mustPanic(t *testing.T, what string, f func()) {
 	t.Helper()
 	defer func() {

@@ -157,7 +157,7 @@ func (x *helloExchange) exchange() (*Hello, error) {
 	}
 	// That its Hello verified, as every frame must, is the peer's proof that it owns this key.
 	if !bytes.Equal(theirs.ID[:], x.remote) {
-		return nil, fmt.Errorf("%w: %x... instead of %x...", ErrUnexpectedIdentity, theirs.ID[:8], x.remote[:8])
+		return nil, fmt.Errorf("%w: id starts with %x instead of %x", ErrUnexpectedIdentity, theirs.ID[:8], x.remote[:8])
 	}
 	<-x.written
 	snappy := x.snappy && theirs.Snappy()

@@ -107,7 +107,7 @@ func TestCase_L1_ManyDisconnects(t *testing.T) {
 	})
 }
 
-var abandoned = errors.New("abandoned")
+var errAbandoned = errors.New("abandoned")
 
 // Nothing follows our Disconnect, and what was under way before it is whole.
 func TestCase_L3_NothingAfterDisconnect(t *testing.T) {
@@ -145,7 +145,7 @@ func TestCase_L3_NothingAfterDisconnect(t *testing.T) {
 					}
 					if err != nil {
 						p.Conn.Close()
-						received <- abandoned
+						received <- errAbandoned
 						return
 					}
 					last = code == DisconnectCode
@@ -162,7 +162,7 @@ func TestCase_L3_NothingAfterDisconnect(t *testing.T) {
 			switch err := <-received; err {
 			case nil:
 				said++
-			case abandoned:
+			case errAbandoned:
 				// A write was under way and did not finish in time.
 			default:
 				t.Fatal(err)

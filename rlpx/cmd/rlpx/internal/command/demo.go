@@ -74,7 +74,7 @@ func (d *demo) run(ctx context.Context) error {
 
 	rtt, err := bob.session.Ping(ctx)
 	if err != nil {
-		return fmt.Errorf("Ping: %w", err)
+		return fmt.Errorf("no answer to Ping: %w", err)
 	}
 	d.out.printf("ping         answered in %s\n", short(rtt))
 
@@ -250,7 +250,7 @@ func (d *demo) watch(what string, start time.Time, got *tally) (stop func()) {
 // part ends the session the way a node does, and checks that the other learns why.
 func (d *demo) part(ctx context.Context, alice, bob *demoNode) error {
 	if err := bob.session.Disconnect(p2p.DiscQuitting); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("Disconnect: %w", err)
+		return fmt.Errorf("sending Disconnect: %w", err)
 	}
 	select {
 	case <-alice.session.Done():
