@@ -27,7 +27,7 @@ func TestCase_L14_ResumeAtEveryByte(t *testing.T) {
 		size   int
 		snappy bool
 		step   int // away from the edges of frames
-	}{{"small", 50, false, 1}, {"snappy", 300, true, 1}, {"medium", 3000, false, 1}, {"streamed", 2*openPiece + 500, false, 331}} {
+	}{{"small", 50, false, 1}, {"snappy", 300, true, 1}, {"medium", 3000, false, 1}, {"large", 70_000, false, 331}, {"streamed", wholeFrame + 500, false, 9973}} {
 		t.Run(tc.name, func(t *testing.T) {
 			data := rlpxtest.Random(rand.New(rand.NewPCG(14, 14)), tc.size)
 			payload := data

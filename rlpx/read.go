@@ -26,8 +26,10 @@ const (
 	// frame from a full buffer of 2 MiB to the pool's largest.
 	growth = 10
 
-	// openPiece is how much of a frame is opened at a time while the rest is
-	// under way: enough for lanes to be shared, little enough to be in the CPU's cache still.
+	// openPiece is how much of a frame that comes in pieces is opened at a time
+	// while the rest is under way: enough for lanes to be shared, little enough to be in
+	// the CPU's cache still. Smaller frames are opened when they are complete: their
+	// sender waits, where the connection has no buffer, until all of one is taken.
 	openPiece = 32 << 10
 
 	// maxEmptyReads bounds the reads of zero bytes without an error, a fault of the net.Conn.
@@ -120,7 +122,9 @@ func (c *Conn) readFrame() ([]byte, error) {
 	}
 	ciphertext := padded(in.size)
 	for in.w-in.r < ciphertext+mac.Size {
-		in.openArrived(ciphertext)
+		if in.size > wholeFrame {
+			in.openArrived(ciphertext)
+		}
 		if err := c.receive(ciphertext + mac.Size); err != nil {
 			return nil, err
 		}
