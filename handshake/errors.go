@@ -21,7 +21,7 @@ var (
 	// ErrSignature: the signature in auth is out of range or recovers to no key.
 	ErrSignature = errors.New("rlpx: invalid handshake signature")
 	// ErrRemoteClosed: the remote closed the connection before its packet was complete. The chain also holds the
-	// cause: io.EOF, io.ErrUnexpectedEOF, or the system's error for a reset connection.
+	// cause: io.EOF, io.ErrUnexpectedEOF, the system's error for a reset connection, or io.ErrClosedPipe.
 	ErrRemoteClosed = errors.New("rlpx: remote closed the connection during the handshake")
 )
 
@@ -112,14 +112,34 @@ func (e closedError) Error() string {
 func (e closedError) Is(target error) bool { return target == ErrRemoteClosed }
 func (e closedError) Unwrap() error        { return e.cause }
 
-// ioError classifies an error of the underlying connection after received bytes of the remote's packet.
-func ioError(err error, received int) error {
+// What Windows says of a connection that the remote reset: there, package syscall's ECONNRESET and EPIPE are inventions.
+// They are written out since syscall has them for Windows only. No other system uses these numbers.
+const (
+	wsaConnAborted = syscall.Errno(10053)
+	wsaConnReset   = syscall.Errno(10054)
+)
+
+// readError classifies an error of the underlying connection after received bytes of the remote's packet.
+func readError(err error, received int) error {
 	switch {
 	case errors.Is(err, io.EOF) && received > 0:
 		return closedError{received, io.ErrUnexpectedEOF}
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), isReset(err):
 		return closedError{received, err}
 	}
 	return err
+}
+
+// writeError classifies an error of writing our packet. A Write to a pipe whose other end is closed returns
+// io.ErrClosedPipe, where a Read returns io.EOF; to a Read io.ErrClosedPipe says that this end is closed.
+func writeError(err error) error {
+	if isReset(err) || errors.Is(err, io.ErrClosedPipe) {
+		return closedError{0, err}
+	}
+	return readError(err, 0)
+}
+
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, wsaConnReset) || errors.Is(err, wsaConnAborted)
 }

@@ -18,7 +18,9 @@ import (
 // which is what unblocks a Read or Write, and the error wraps the context's; that close has returned when the driver
 // does. In no other case is rw closed, also not when the handshake fails: that is left to the owner of rw, whose
 // Close must therefore bear a second call. A rw that cannot be closed can block past the end of the context.
-func Initiate(ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io.Reader) (s Secrets, err error) {
+func Initiate(
+	ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io.Reader,
+) (s Secrets, err error) {
 	h := new(struct {
 		Initiator
 		driver
@@ -52,7 +54,10 @@ func Initiate(ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, remo
 // A verify that is not nil is called with the initiator's static key once auth is decoded, before anything is
 // generated or written. If it returns an error, that ends the handshake without an answer and is wrapped in the error
 // of Respond. The key is only claimed at that point: verify can refuse a peer, not authenticate one.
-func Respond(ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, rand io.Reader, verify func(remote *ecdsa.PublicKey) error) (s Secrets, err error) {
+func Respond(
+	ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, rand io.Reader,
+	verify func(remote *ecdsa.PublicKey) error,
+) (s Secrets, err error) {
 	h := new(struct {
 		Responder
 		driver
@@ -146,7 +151,7 @@ func (d *driver) write(packet []byte) error {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return ioError(err, 0)
+		return writeError(err)
 	}
 	return nil
 }
@@ -158,7 +163,7 @@ func (d *driver) read() (packet, room []byte, err error) {
 		return nil, nil, err
 	}
 	if n, err := io.ReadFull(d.rw, d.prefix[:]); err != nil {
-		return nil, nil, ioError(err, n)
+		return nil, nil, readError(err, n)
 	}
 	size, err := checkSize(d.prefix)
 	if err != nil {
@@ -168,7 +173,7 @@ func (d *driver) read() (packet, room []byte, err error) {
 	buf := make([]byte, n, n+size-eciesOverhead)
 	copy(buf, d.prefix[:])
 	if n, err := io.ReadFull(d.rw, buf[prefixSize:]); err != nil {
-		return nil, nil, ioError(err, prefixSize+n)
+		return nil, nil, readError(err, prefixSize+n)
 	}
 	return buf[:n:n], buf[n:], nil
 }

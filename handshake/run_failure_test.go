@@ -34,9 +34,17 @@ func TestDeadline(t *testing.T) {
 		_, err := Respond(ctx, c, b.PrivateKey, nil, nil)
 		return err
 	}
+	reads := func(c net.Conn) { io.Copy(io.Discard, c) }
+	partOfAck := func(n int) func(net.Conn) {
+		return func(c net.Conn) {
+			go reads(c)
+			c.Write(ack[:n])
+		}
+	}
+	legacy := append([]byte{4, 0x8c}, make([]byte, 305)...)
 	dribble := func(packet []byte) func(net.Conn) {
 		return func(c net.Conn) {
-			go io.Copy(io.Discard, c)
+			go reads(c)
 			for _, x := range packet {
 				time.Sleep(time.Second) // many of these fit: the deadline is not of one read
 				if _, err := c.Write([]byte{x}); err != nil {
@@ -51,8 +59,8 @@ func TestDeadline(t *testing.T) {
 		step   string
 	}{
 		"initiator, auth is not read":       {initiator, func(net.Conn) {}, StepAuth},
-		"initiator, auth is read in part":   {initiator, func(c net.Conn) { io.ReadFull(c, make([]byte, 100)) }, StepAuth},
-		"initiator, no ack":                 {initiator, func(c net.Conn) { io.Copy(io.Discard, c) }, StepAck},
+		"initiator, auth is read in part":   {initiator, func(c net.Conn) { io.CopyN(io.Discard, c, 100) }, StepAuth},
+		"initiator, no ack":                 {initiator, reads, StepAck},
 		"initiator, ack dribbles":           {initiator, dribble(ack), StepAck},
 		"recipient, nothing":                {recipient, func(net.Conn) {}, StepAuth},
 		"recipient, one byte":               {recipient, func(c net.Conn) { c.Write(auth[:1]) }, StepAuth},
@@ -60,10 +68,10 @@ func TestDeadline(t *testing.T) {
 		"recipient, auth dribbles":          {recipient, dribble(auth), StepAuth},
 		"recipient, auth but for a byte":    {recipient, func(c net.Conn) { c.Write(auth[:len(auth)-1]) }, StepAuth},
 		"recipient, the ack is not read":    {recipient, func(c net.Conn) { c.Write(auth) }, StepAck},
-		"recipient, legacy auth, waits on":  {recipient, func(c net.Conn) { c.Write(append([]byte{4, 0x8c}, make([]byte, 305)...)) }, StepAuth},
-		"recipient, a byte of ack is read":  {recipient, func(c net.Conn) { c.Write(auth); c.Read(make([]byte, 1)) }, StepAck},
-		"initiator, ack but for a byte":     {initiator, func(c net.Conn) { go io.Copy(io.Discard, c); c.Write(ack[:len(ack)-1]) }, StepAck},
-		"initiator, ack size and then none": {initiator, func(c net.Conn) { go io.Copy(io.Discard, c); c.Write(ack[:2]) }, StepAck},
+		"recipient, legacy auth, waits on":  {recipient, func(c net.Conn) { c.Write(legacy) }, StepAuth},
+		"recipient, a byte of ack is read":  {recipient, func(c net.Conn) { c.Write(auth); c.Read([]byte{0}) }, StepAck},
+		"initiator, ack but for a byte":     {initiator, partOfAck(len(ack) - 1), StepAck},
+		"initiator, ack size and then none": {initiator, partOfAck(2), StepAck},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -184,6 +192,10 @@ func TestIOErrors(t *testing.T) {
 	other := errors.New("other")
 	reset := &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 	pipe := &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
+	early, ready := bytes.NewReader(auth[:9]), bytes.NewReader(auth)
+	windows := func(number syscall.Errno) error {
+		return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("wsarecv", number)}
+	}
 	for name, tt := range map[string]struct {
 		rw   io.ReadWriter
 		want []error
@@ -193,7 +205,11 @@ func TestIOErrors(t *testing.T) {
 		"read reset":      {faulty{read: reset}, []error{ErrRemoteClosed, syscall.ECONNRESET}},
 		"own close":       {faulty{read: net.ErrClosed}, []error{net.ErrClosed}},
 		"read later":      {faulty{data: bytes.NewReader(auth[:50]), read: other}, []error{other}},
-		"reset later":     {faulty{data: bytes.NewReader(auth[:50]), read: reset}, []error{ErrRemoteClosed, syscall.ECONNRESET}},
+		"reset later":     {faulty{data: early, read: reset}, []error{ErrRemoteClosed, syscall.ECONNRESET}},
+		"Windows, reset":  {faulty{read: windows(10054)}, []error{ErrRemoteClosed, syscall.Errno(10054)}},
+		"Windows, abort":  {faulty{read: windows(10053)}, []error{ErrRemoteClosed, syscall.Errno(10053)}},
+		"own pipe closed": {faulty{read: io.ErrClosedPipe}, []error{io.ErrClosedPipe}},
+		"pipe closed":     {faulty{data: ready, write: io.ErrClosedPipe}, []error{ErrRemoteClosed, io.ErrClosedPipe}},
 		"write":           {faulty{data: bytes.NewReader(auth), write: other}, []error{other}},
 		"write to closed": {faulty{data: bytes.NewReader(auth), write: pipe}, []error{ErrRemoteClosed, syscall.EPIPE}},
 		"short write":     {faulty{data: bytes.NewReader(auth), short: true}, []error{io.ErrShortWrite}},
@@ -215,7 +231,9 @@ func TestIOErrors(t *testing.T) {
 		t.Errorf("text %q, want %q", err, want)
 	}
 	_, err = Respond(t.Context(), newScript(nil), b.PrivateKey, nil, nil)
-	if want := "rlpx: handshake: recipient reading auth: remote closed the connection during the handshake (0 bytes received)"; err.Error() != want {
+	want := "rlpx: handshake: recipient reading auth: " +
+		"remote closed the connection during the handshake (0 bytes received)"
+	if err.Error() != want {
 		t.Errorf("text %q, want %q", err, want)
 	}
 	if _, err := Initiate(t.Context(), newScript(nil), nil, &b.PublicKey, nil); !errors.Is(err, ErrInvalidPrivateKey) {
@@ -224,12 +242,69 @@ func TestIOErrors(t *testing.T) {
 	if _, err := Respond(t.Context(), newScript(nil), nil, nil, nil); !errors.Is(err, ErrInvalidPrivateKey) {
 		t.Errorf("nil key: %v", err)
 	}
-	if _, err := Initiate(t.Context(), newScript(nil), a.PrivateKey, &b.PublicKey, iotest.ErrReader(other)); !errors.Is(err, other) {
+	broken := iotest.ErrReader(other)
+	if _, err := Initiate(t.Context(), newScript(nil), a.PrivateKey, &b.PublicKey, broken); !errors.Is(err, other) {
 		t.Errorf("rand: %v", err)
 	}
-	if _, err := Respond(t.Context(), newScript(auth), b.PrivateKey, iotest.ErrReader(other), nil); !errors.Is(err, other) {
+	if _, err := Respond(t.Context(), newScript(auth), b.PrivateKey, broken, nil); !errors.Is(err, other) {
 		t.Errorf("rand: %v", err)
 	}
+}
+
+// TestPipeClosed: over a net.Pipe the remote closing is ErrRemoteClosed at every point, and our own end closing is not.
+func TestPipeClosed(t *testing.T) {
+	a, b := newTestKey(t), newTestKey(t)
+	auth := must(newInitiatorFor(t, a, b).WriteAuth(nil))(t)
+	initiator := func(c net.Conn) error {
+		_, err := Initiate(t.Context(), c, a.PrivateKey, &b.PublicKey, nil)
+		return err
+	}
+	recipient := func(c net.Conn) error {
+		_, err := Respond(t.Context(), c, b.PrivateKey, nil, nil)
+		return err
+	}
+	for name, tt := range map[string]struct {
+		run   func(net.Conn) error
+		reads int64
+		auth  []byte // written after that
+		step  string
+		cause error
+	}{
+		"before auth":            {initiator, 0, nil, StepAuth, io.ErrClosedPipe},
+		"after a part of auth":   {initiator, 9, nil, StepAuth, io.ErrClosedPipe},
+		"without auth":           {recipient, 0, nil, StepAuth, io.EOF},
+		"within auth":            {recipient, 0, auth[:9], StepAuth, io.ErrUnexpectedEOF},
+		"instead of reading ack": {recipient, 0, auth, StepAck, io.ErrClosedPipe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			defer ours.Close()
+			var remote sync.WaitGroup
+			defer remote.Wait()
+			remote.Go(func() {
+				io.CopyN(io.Discard, theirs, tt.reads)
+				if len(tt.auth) > 0 { // even nothing is written only to a reader
+					theirs.Write(tt.auth)
+				}
+				theirs.Close()
+			})
+			err := tt.run(ours)
+			refused(t, name, err, ErrRemoteClosed)
+			refused(t, name, err, tt.cause)
+			var e *Error
+			if errors.As(err, &e) && e.Step != tt.step {
+				t.Errorf("step %s, want %s", e.Step, tt.step)
+			}
+		})
+	}
+	t.Run("our own end", func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		ours.Close()
+		if err := recipient(ours); errors.Is(err, ErrRemoteClosed) || !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("error %v", err)
+		}
+	})
 }
 
 // faulty is a connection that fails after its data.
@@ -261,10 +336,11 @@ func TestNoGoroutine(t *testing.T) {
 	auth := must(newInitiatorFor(t, a, b).WriteAuth(nil))(t)
 	before := runtime.NumGoroutine()
 	during := 0
-	_, err := Respond(context.WithoutCancel(t.Context()), newScript(auth), b.PrivateKey, nil, func(*ecdsa.PublicKey) error {
+	verify := func(*ecdsa.PublicKey) error {
 		during = runtime.NumGoroutine()
 		return nil
-	})
+	}
+	_, err := Respond(context.WithoutCancel(t.Context()), newScript(auth), b.PrivateKey, nil, verify)
 	if err != nil || during > before {
 		t.Errorf("%d goroutines, %d before: %v", during, before, err)
 	}
