@@ -206,7 +206,8 @@ func TestCase_H8_MaxSize(t *testing.T) {
 			if prefix[0] > 0 && !bytes.Contains([]byte(err.Error()), []byte("message too big")) {
 				t.Errorf("text %q", err)
 			}
-			refused(t, fmt.Sprintf("%s size %x", rd.name, prefix), rd.start(t)(append(prefix, packet[2:]...)), ErrPacketSize)
+			err = rd.start(t)(append(prefix, packet[2:]...))
+			refused(t, fmt.Sprintf("%s size %x", rd.name, prefix), err, ErrPacketSize)
 		}
 	}
 }

@@ -36,7 +36,8 @@ type derivation struct {
 }
 
 // secrets derives the secrets from two complete packets. It leaves Remote to the caller, and which MAC state is which:
-// that of auth is egress for the initiator, that of ack for the recipient. The names and the order are those of the specification:
+// that of auth is egress for the initiator, that of ack for the recipient. The names and the order are those of the
+// specification:
 //
 //	ephemeral-key = ecdh.agree(ephemeral-privkey, remote-ephemeral-pubk)
 //	shared-secret = keccak256(ephemeral-key ‖ keccak256(nonce ‖ initiator-nonce))
