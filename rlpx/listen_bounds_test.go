@@ -224,7 +224,7 @@ func TestShortageEvictsOldest(t *testing.T) {
 		{"WSAEMFILE", accepting(syscall.Errno(10024)), true},
 		{"WSAENOBUFS", accepting(syscall.Errno(10055)), true},
 		{"bare", syscall.EMFILE, true},
-		{"ECONNABORTED", accepting(syscall.ECONNABORTED), false},
+		{"ECONNABORTED", &net.OpError{Op: "accept", Net: "tcp", Err: syscall.ECONNABORTED}, false},
 		{"EINTR", accepting(syscall.EINTR), false},
 		{"of another listener", temporaryError{}, false},
 	} {
