@@ -32,9 +32,6 @@ type State struct {
 	n int
 }
 
-// Reset makes s the empty sponge.
-func (s *State) Reset() { *s = State{} }
-
 // Write absorbs p. It never fails.
 func (s *State) Write(p []byte) (int, error) {
 	blocks, tail, due := s.begin(p)
