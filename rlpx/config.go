@@ -88,10 +88,12 @@ type Config struct {
 
 	// OnError is told of every connection that a Listener accepted from the
 	// inner listener and that Accept will not return, once, when it is closed.
-	// The error matches ErrRefused if Allow said no, ErrHandshake if the handshake failed (and ErrEvicted too
-	// if that is why), and net.ErrClosed if the Listener was closed first. OnError is also told, with
-	// the Listener's own address, of temporary errors of the inner listener. It is called by several
-	// goroutines at once, which hold nothing: it may call Close.
+	// The error matches ErrRefused, or ErrHandshake, also with ErrEvicted, or
+	// net.ErrClosed if the Listener was closed first. It is also told, with the
+	// Listener's own address, of errors of the inner listener after which it goes
+	// on accepting. Each call has a goroutine of its own, so it must be safe for
+	// concurrent use, may take its time and may call Close. While MaxPending calls
+	// are under way, the Listener holds further ones back and in the end accepts nothing.
 	OnError func(addr net.Addr, err error)
 }
 

@@ -8,6 +8,11 @@
 // rlpx/p2p; most programs want that one. Peer discovery and the eth and snap
 // protocols live elsewhere.
 //
+// [Dial] and [Listen] give connections whose handshake is done. A [Listener] runs
+// the handshakes of its peers side by side, within bounds that Config sets, so
+// that none of them can delay the others. [Broadcast], [Conn.WriteBatch] and
+// [Compress] are for many peers and many messages.
+//
 // # One frame from Write to the wire
 //
 // [Conn.Write] (write.go) compresses, seals the frame into a pooled buffer
