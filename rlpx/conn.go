@@ -57,14 +57,16 @@ func NewConn(conn net.Conn, dialDest *ecdsa.PublicKey) *Conn {
 }
 
 // Client wraps conn as the initiator of a handshake with the peer whose static
-// key is remote.
+// key is remote. Call [Conn.HandshakeContext] before anything else: unlike in
+// crypto/tls, Read and Write do not, and panic without it.
 func Client(conn net.Conn, remote *ecdsa.PublicKey, cfg *Config) *Conn {
 	c := newConn(conn, remote, cfg)
 	c.dialer = true
 	return c
 }
 
-// Server wraps conn as the recipient of a handshake.
+// Server wraps conn as the recipient of a handshake. Call [Conn.HandshakeContext]
+// before anything else, as for Client.
 func Server(conn net.Conn, cfg *Config) *Conn {
 	return newConn(conn, nil, cfg)
 }

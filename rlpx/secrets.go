@@ -32,7 +32,8 @@ func (c *Conn) Handshake(prv *ecdsa.PrivateKey) (*ecdsa.PublicKey, error) {
 }
 
 // HandshakeContext performs the handshake with the Config's key, within the Config's
-// HandshakeTimeout and until ctx is done, and returns the peer's static key. A handshake that
+// HandshakeTimeout and until ctx is done, and returns the peer's static key. Like
+// Handshake it is called once, and panics after a success. A handshake that
 // fails closes the net.Conn; its error matches [ErrHandshake].
 func (c *Conn) HandshakeContext(ctx context.Context) (*ecdsa.PublicKey, error) {
 	return c.handshake(ctx, c.cfg.Key)

@@ -46,7 +46,7 @@ func (e *env) root() *cli.Command {
 	root := &cli.Command{
 		Name:  "rlpx",
 		Usage: "see and test Ethereum's encrypted p2p transport",
-		Description: "Flags take one dash or two. Exit status: 0 success, 1 failure, 2 wrong usage.\n\n" +
+		Description: "Flags take one dash or two. Exit status: 0 success, 1 failure, 2 wrong flags or arguments missing.\n\n" +
 			"Try 'rlpx demo', which needs nothing, or 'rlpx serve' and a ping of the enode URL that it prints.",
 		Version: version().String(),
 		Commands: []*cli.Command{

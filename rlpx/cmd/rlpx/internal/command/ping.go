@@ -25,7 +25,7 @@ func (e *env) pingCommand() *cli.Command {
 			&cli.DurationFlag{Name: "i", Usage: "`INTERVAL` between Pings", Value: time.Second},
 			&cli.DurationFlag{Name: "timeout", Usage: "longest `WAIT` for the connection, for Hello and for each answer", Value: 5 * time.Second},
 			keyFlag(),
-			capFlag("also announce capability `NAME/VERSION` (repeatable)"),
+			capFlag("announce capability `NAME/VERSION` besides echo/1, eth/66 to eth/72, snap/1 and snap/2 (repeatable)"),
 			keyLogFlag(),
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {

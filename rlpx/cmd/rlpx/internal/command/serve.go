@@ -32,7 +32,7 @@ func (e *env) serveCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "listen on `HOST:PORT`; port 0: any free one", Value: defaultAddr},
 			keyFlag(),
-			capFlag("also serve capability `NAME/VERSION[:LENGTH]` (repeatable), such as eth/69"),
+			capFlag("serve capability `NAME/VERSION[:LENGTH]` besides echo/1 (repeatable), such as eth/69"),
 			&cli.IntFlag{Name: "maxpeers", Usage: "turn peers away beyond `N`", Value: 50},
 			&cli.IntFlag{Name: "n", Usage: "stop after `N` sessions; 0: no limit"},
 			&cli.DurationFlag{Name: "for", Usage: "stop after `DURATION`; 0: no limit"},
