@@ -38,6 +38,7 @@ func TestBenchmarks(t *testing.T) {
 		"Broadcast":  BenchmarkBroadcast,
 		"WriteBatch": BenchmarkWriteBatch,
 		"Listen":     BenchmarkListen,
+		"Shared":     BenchmarkShared,
 	} {
 		t.Run(name, func(t *testing.T) {
 			failure = nil

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-rlpx/transport/internal/keccak"
 )
@@ -24,8 +25,8 @@ const (
 	// it the locks and the yield cost more than shared lanes save.
 	shareMin = 4 << 10
 
-	// shareMax is the longest piece that is done in one go, which bounds how long
-	// the owners of shorter ones wait for it.
+	// shareMax is about the longest piece that is done in one go, which bounds
+	// how long the owners of shorter ones wait for it.
 	shareMax = 64 << 10
 
 	// shareLanes is the fewest jobs that are done together. Two take one core a
@@ -35,6 +36,15 @@ const (
 
 	// maxBackoff bounds how many pieces go alone after a yield that brought too few.
 	maxBackoff = 256
+
+	// slowYield is a yield in which goroutines that compute without a pause had
+	// the processor, for a time slice of 10 ms each. Those that share lanes give
+	// it back sooner. One may be chance. If another begins within slowWindow after it, nobody
+	// yields for quietFactor times as long as it took, so that such neighbours
+	// cost a few per cent.
+	slowYield   = 8 * time.Millisecond
+	slowWindow  = 100 * time.Millisecond
+	quietFactor = 50
 )
 
 // job is a piece of ciphertext on its way into its MAC's state.
@@ -62,7 +72,32 @@ type queue struct {
 	waiting [keccak.Lanes]*job
 	n       int
 
-	skip, backoff int // pieces that still go alone, and how many it were last time
+	skip, backoff int           // pieces that still go alone, and how many it were last time
+	slowUntil     time.Duration // end of the last slow yield, by clock
+	quietUntil    time.Duration // by clock; 0 for no quiet time
+}
+
+var clockStart = time.Now()
+
+func clock() time.Duration { return time.Since(clockStart) }
+
+// quiet reports whether a piece is to go alone since nobody waits and a yield
+// would not pay. It is called with the lock held.
+func (q *queue) quiet() bool {
+	if q.n > 0 {
+		return false
+	}
+	if q.quietUntil > 0 {
+		if clock() < q.quietUntil {
+			return true
+		}
+		q.quietUntil = 0
+	}
+	if q.skip > 0 {
+		q.skip--
+		return true
+	}
+	return false
 }
 
 // shared is the queue of the process.
@@ -79,7 +114,7 @@ func (m *MAC) shares(n int) bool {
 
 // absorbShared absorbs p by way of the queue, and finishes the frame if final.
 func (m *MAC) absorbShared(p []byte, final bool) {
-	for len(p) > shareMax {
+	for len(p) >= shareMax+shareMin { // what is left is long enough, too
 		shared.do(m, p[:shareMax], false)
 		p = p[shareMax:]
 	}
@@ -89,8 +124,7 @@ func (m *MAC) absorbShared(p []byte, final bool) {
 // do returns when p is absorbed by m.
 func (q *queue) do(m *MAC, p []byte, final bool) {
 	q.Lock()
-	if q.n == 0 && q.skip > 0 {
-		q.skip--
+	if q.quiet() {
 		q.Unlock()
 		m.alone(p, final)
 		return
@@ -101,8 +135,11 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 	q.n++
 	if q.n < keccak.LaneWidth() {
 		q.Unlock()
+		start := clock()
 		runtime.Gosched()
+		took := clock() - start
 		q.Lock()
+		q.yielded(start, took)
 	}
 	if !j.taken {
 		q.doWaiting(j)
@@ -111,6 +148,17 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 		j.waitDone()
 	}
 	j.p = nil
+}
+
+// yielded takes note of a yield.
+func (q *queue) yielded(start, took time.Duration) {
+	if took < slowYield || start < q.slowUntil {
+		return // those that overlap have one cause
+	}
+	if q.slowUntil > 0 && start < q.slowUntil+slowWindow {
+		q.quietUntil = start + took + quietFactor*took
+	}
+	q.slowUntil = max(start+took, q.quietUntil)
 }
 
 // doWaiting does j, and with it all that is waiting if that is enough to share
