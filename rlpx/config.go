@@ -44,13 +44,15 @@ type Config struct {
 
 	// MessageLimit gives the largest message of each code, as MaxMessageSize
 	// does for all; the smaller of the two counts. It is called by Read, once a message, before
-	// its payload is decompressed. Nil means no further limit.
+	// its payload is decompressed. It must not wait for anything that waits for
+	// Read, such as the end of a p2p.Session. Nil means no further limit.
 	MessageLimit func(code uint64) int
 
 	// VerifyPeer decides whether a recipient goes on with the peer that claims the
 	// given static key. It is called after auth was decoded and before
 	// ack is made, so that a refusal costs no further curve operations; the
-	// handshake then fails with the returned error. Nil accepts everybody. The
+	// handshake then fails with the returned error. In a Listener it holds one of
+	// MaxHandshakes slots and must not wait without a bound of its own. Nil accepts everybody. The
 	// claim is not proven yet: see ConnectionState.PeerProven.
 	VerifyPeer func(remote *ecdsa.PublicKey) error
 

@@ -58,6 +58,9 @@ func (e timeoutError) Error() string   { return string(e) }
 func (e timeoutError) Timeout() bool   { return true }
 func (e timeoutError) Temporary() bool { return false }
 
+// ErrPingNotSent reports a Ping that was given up while it waited for its turn.
+var ErrPingNotSent = errors.New("p2p: Ping not sent, an earlier one is unanswered")
+
 // A DisconnectError says that a session ended by a Disconnect message. errors.Is(err,
 // DiscTooManyPeers) asks for the reason, whoever gave it.
 type DisconnectError struct {
@@ -83,6 +86,28 @@ func (e *DisconnectError) Is(target error) bool {
 	}
 	t, ok := target.(*DisconnectError)
 	return ok && t != nil && *t == *e
+}
+
+// breachError is the end of a session for something that the peer did or left undone. Its
+// DisconnectError is found by errors.As, but net.ErrClosed does not match: nobody here closed it.
+type breachError struct {
+	disconnect *DisconnectError
+	err        error
+}
+
+func (e *breachError) Error() string   { return e.disconnect.Error() + ": " + e.err.Error() }
+func (e *breachError) Unwrap() []error { return []error{e.disconnect.Reason, e.err} }
+
+func (e *breachError) Is(target error) bool {
+	return target != net.ErrClosed && e.disconnect.Is(target)
+}
+
+func (e *breachError) As(target any) bool {
+	t, ok := target.(**DisconnectError)
+	if ok {
+		*t = e.disconnect
+	}
+	return ok
 }
 
 // A UselessPeerError says that a peer shares no capability with us. errors.Is(err, DiscUselessPeer)

@@ -42,6 +42,9 @@ func refuse(conn *rlpx.Conn, reason DiscReason, within time.Duration, written <-
 		return errors.New("p2p: Disconnect on a connection without an encrypted handshake")
 	}
 	conn.SetDeadline(time.Now().Add(within))
+	// For a connection that has no deadlines, and a peer that neither reads nor writes.
+	timer := time.AfterFunc(within+linger, func() { conn.Close() })
+	defer timer.Stop()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const HelloTimeout = 5 * time.Second
 // peer's. Messages after it are compressed if both versions ask for that, also those that came
 // together with the peer's Hello.
 //
-// In ours, a Version of 0 means Version, and an ID of zeros the key of the encrypted handshake,
+// A nil ours stands for a zero one. In ours, a Version of 0 means Version, and an ID of zeros the key of the encrypted handshake,
 // from which it must not differ. The returned Hello has the ID that the peer proved to own.
 //
 // All of it happens before ctx is done, or within HelloTimeout if ctx has no deadline; deadlines
@@ -76,7 +77,10 @@ func (x *helloExchange) prepare(ours *Hello) (err error) {
 	if x.local == nil || x.remote == nil {
 		return errors.New("p2p: Hello on a connection without an encrypted handshake")
 	}
-	hello := *ours
+	hello := Hello{}
+	if ours != nil {
+		hello = *ours
+	}
 	if hello.Version == 0 {
 		hello.Version = Version
 	}
@@ -102,10 +106,13 @@ func (x *helloExchange) run(parent context.Context) (*Hello, error) {
 	x.conn.SetReadLimit(1 + HelloLimit) // with the code
 
 	// ctx unblocks what waits for the peer; the connection can still say Disconnect after that.
-	unblocked := make(chan struct{})
+	unblocked, closed := make(chan struct{}), false
 	stop := context.AfterFunc(ctx, func() {
 		defer close(unblocked)
-		x.conn.SetDeadline(time.Unix(1, 0))
+		if x.conn.SetDeadline(time.Unix(1, 0)) != nil {
+			closed = true // some tunnels have no deadlines
+			x.conn.Close()
+		}
 	})
 
 	// Both ends send Hello before they read one, and the connection may have no buffer.
@@ -128,9 +135,10 @@ func (x *helloExchange) run(parent context.Context) (*Hello, error) {
 	theirs, err := x.exchange()
 	if !stop() {
 		<-unblocked
-		if reason := parent.Err(); reason != nil && (err == nil || isTimeout(err)) {
+		ours := err == nil || isTimeout(err) || closed && errors.Is(err, net.ErrClosed)
+		if reason := parent.Err(); reason != nil && ours {
 			err = fmt.Errorf("p2p: waiting for Hello: %w", reason)
-		} else if err == nil || isTimeout(err) {
+		} else if ours {
 			err = x.writeErr
 		}
 	}

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -11,8 +12,8 @@ import (
 // be wrong if the peer answered only one. A Pong that comes later still may be taken for the next.
 const lostPing = 15 * time.Second
 
-// keep is the keeper: it writes the messages of the base protocol, watches over the silence of
-// either side, and finishes the session when it ends.
+// keep is the keeper: it writes the messages of the base protocol, Pings when either side is silent,
+// and finishes the session when it ends.
 func (s *Session) keep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -31,35 +32,47 @@ func (s *Session) keep() {
 	}
 }
 
-// keepAlive does what is due, and sets timer to when something may be due again.
-func (s *Session) keepAlive(timer *time.Timer) {
+// checkSilence ends the session when the peer was silent for too long. It is called by a timer and
+// not by the keeper, which may be stuck in a write that such a peer does not take.
+func (s *Session) checkSilence() {
 	// In this order: see stall.
 	stalled := s.stalled.Load()
 	received, now := s.received.Load(), s.clock()
-	timeout := received + int64(s.cfg.ReadTimeout)
+	left := time.Duration(received-now) + s.cfg.ReadTimeout
 	if stalled {
-		timeout = now + int64(s.cfg.ReadTimeout)
+		left = s.cfg.ReadTimeout
 	}
-	if now >= timeout {
+	switch {
+	case left <= 0:
 		s.breach(ErrReadTimeout)
-		return
+	case s.Err() == nil:
+		s.silence.Reset(left)
 	}
-	// A Ping shows whether a silent peer is there, or shows a peer that we are.
-	silence := min(received, s.sent.Load()) + int64(s.cfg.PingInterval)
-	due := s.ping.next(now, silence, int64(s.cfg.PingInterval))
-	if due <= now {
+}
+
+// keepAlive sends the Ping that is due, if any, and sets timer to when one may be due again. A Ping shows
+// whether a silent peer is there, or shows a peer that we are.
+func (s *Session) keepAlive(timer *time.Timer) {
+	due := s.nextPing()
+	if now := s.clock(); due <= now {
 		s.ping.sends(now)
 		s.writeControl(PingCode, AppendPing(nil))
-		silence = min(received, s.sent.Load()) + int64(s.cfg.PingInterval)
-		due = s.ping.next(s.clock(), silence, int64(s.cfg.PingInterval))
+		due = s.nextPing()
 	}
 	// Times only move on: nothing is due earlier, unless a caller asks.
-	timer.Reset(time.Duration(min(due, timeout) - s.clock()))
+	timer.Reset(time.Duration(due - s.clock()))
+}
+
+// nextPing returns when the next Ping is due.
+func (s *Session) nextPing() int64 {
+	interval := int64(s.cfg.PingInterval)
+	return s.ping.next(s.clock(), min(s.received.Load(), s.sent.Load())+interval, interval)
 }
 
 // Ping sends a Ping and returns how long its Pong took, the time that the Ping waited for messages
 // under way included. Several at once wait for each other. If ctx is done before, its error is
-// returned and the session goes on.
+// returned and the session goes on. The error matches ErrPingNotSent if the Ping never went out: it
+// waits, for some seconds, while one before it is unanswered.
 func (s *Session) Ping(ctx context.Context) (time.Duration, error) {
 	select {
 	case s.ping.turn <- struct{}{}:
@@ -67,7 +80,7 @@ func (s *Session) Ping(ctx context.Context) (time.Duration, error) {
 	case <-s.closing:
 		return 0, s.Err()
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return 0, fmt.Errorf("%w: %w", ErrPingNotSent, ctx.Err())
 	}
 	answer := s.ping.ask()
 	select {
@@ -76,7 +89,9 @@ func (s *Session) Ping(ctx context.Context) (time.Duration, error) {
 	case <-s.closing:
 		return 0, s.Err()
 	case <-ctx.Done():
-		s.ping.forget()
+		if s.ping.forget() {
+			return 0, fmt.Errorf("%w: %w", ErrPingNotSent, ctx.Err())
+		}
 		return 0, ctx.Err()
 	}
 }
@@ -109,11 +124,13 @@ func (p *pinger) ask() <-chan time.Duration {
 	return p.caller
 }
 
-// forget is called when the caller does not wait any more.
-func (p *pinger) forget() {
+// forget is called when the caller does not wait any more. It reports whether its Ping was still to be sent.
+func (p *pinger) forget() (unsent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	unsent = p.wanted
 	p.caller, p.wanted, p.callers = nil, false, false
+	return unsent
 }
 
 // next returns when the next Ping is due, given when a keep-alive is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,13 +42,35 @@ func TestCase_L13_BlackHoleThatTakesNothing(t *testing.T) {
 		start := time.Now()
 		s, _ := pipe.session(t, nil)
 		<-s.Done()
-		if !isTimeout(s.Err()) {
+		if !errors.Is(s.Err(), ErrReadTimeout) {
 			t.Error(s.Err())
 		}
-		if took := time.Since(start); took > DefaultPingInterval+DefaultWriteTimeout+disconnectTimeout {
+		if took := time.Since(start); took < DefaultReadTimeout || took > DefaultReadTimeout+disconnectTimeout {
 			t.Errorf("took %v", took)
 		}
 	})
+}
+
+// However long a write may take, silence ends the session.
+func TestReadTimeoutBesideABlockedWrite(t *testing.T) {
+	for _, timeout := range []time.Duration{-1, 10 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			cfg := testConfig()
+			cfg.WriteTimeout = timeout
+			s, _ := pipe.session(t, cfg)
+			<-s.Done()
+			if took := time.Since(start); !errors.Is(s.Err(), ErrReadTimeout) || took > DefaultReadTimeout+disconnectTimeout {
+				t.Errorf("WriteTimeout %v: ended after %v with %v", timeout, took, s.Err())
+			}
+			if disconnect, ok := errors.AsType[*DisconnectError](s.Err()); !ok || disconnect.Reason != DiscReadTimeout || disconnect.Remote {
+				t.Errorf("what we told the peer is not in the chain of %v", s.Err())
+			}
+			if errors.Is(s.Err(), net.ErrClosed) {
+				t.Errorf("%v passes for a session that we closed", s.Err())
+			}
+		})
+	}
 }
 
 // A peer may answer every Ping late.
@@ -195,7 +218,13 @@ func TestPing(t *testing.T) {
 		}
 		want := func(result <-chan any, want any) {
 			t.Helper()
-			if got := <-result; got != want {
+			got := <-result
+			if wantErr, ok := want.(error); ok {
+				if gotErr, ok := got.(error); ok && errors.Is(gotErr, wantErr) {
+					return
+				}
+			}
+			if got != want {
 				t.Fatalf("got %v, want %v", got, want)
 			}
 		}

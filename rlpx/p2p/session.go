@@ -38,6 +38,7 @@ type Session struct {
 	gate     gate
 	pongs    chan struct{} // holds an element while a Pong is queued
 	patience *time.Timer   // of the reader, made when first needed
+	silence  *time.Timer   // ends the session when the peer is silent for too long
 	ping     pinger
 
 	broken  chan struct{} // closed when writing failed; what can still be read may say why
@@ -92,6 +93,8 @@ func (s *Session) run() {
 	s.drained, s.done = make(chan struct{}), make(chan struct{})
 	s.received.Store(s.clock())
 	s.sent.Store(s.clock())
+	s.silence = time.AfterFunc(never, s.checkSilence)
+	s.silence.Reset(s.cfg.ReadTimeout)
 	go s.read()
 	go s.keep()
 }
@@ -142,6 +145,9 @@ func (s *Session) Err() error {
 // second, and returns nil when Done is closed. If the session has ended before, for whatever
 // reason, it waits for Done as well and returns what Err does.
 //
+// It must not be called by the reader itself, which is what calls rlpx.Config.MessageLimit: that
+// would wait for itself. There, call it in a goroutine of its own.
+//
 // What is queued for reading is dropped. Other calls on the session return at once, except for a
 // Write of which a part may already be on the wire: that gets a moment to finish, or else ends the
 // connection without a Disconnect.
@@ -170,7 +176,7 @@ func (s *Session) Close() error {
 // breach ends the session because of err, which is not the connection's fault, and tells the peer.
 func (s *Session) breach(err error) {
 	reason := ReasonFor(err)
-	s.end(fmt.Errorf("%w: %w", &DisconnectError{Reason: reason}, err), &reason)
+	s.end(&breachError{&DisconnectError{Reason: reason}, err}, &reason)
 }
 
 // lost ends the session because the connection is of no use any more.
@@ -226,6 +232,7 @@ func (s *Session) finish() {
 	s.conn.Close()
 	<-s.drained
 	s.timerStop()
+	s.silence.Stop()
 	close(s.done)
 }
 

@@ -154,7 +154,7 @@ func (p *pinger) describe(session *p2p.Session) {
 func (p *pinger) ping(ctx context.Context, session *p2p.Session) error {
 	var rtt stats
 	var err error
-	start, sent := time.Now(), 0
+	start, sent, unsent := time.Now(), 0, 0 // sent counts the unsent ones, too
 	tick := time.NewTicker(max(p.interval, 1))
 	defer tick.Stop()
 loop:
@@ -165,7 +165,12 @@ loop:
 			sent-- // nobody waited for the answer
 			break
 		} else if err != nil {
-			p.out.printf("ping %d: %s\n", sent, message(inWords("no answer", p.timeout, err)))
+			if errors.Is(err, p2p.ErrPingNotSent) {
+				unsent++
+				p.out.printf("ping %d: not sent, the one before is not answered\n", sent)
+			} else {
+				p.out.printf("ping %d: %s\n", sent, message(inWords("no answer", p.timeout, err)))
+			}
 			if !isTimeout(err) || session.Err() != nil {
 				break
 			}
@@ -185,7 +190,7 @@ loop:
 		}
 	}
 	p.out.printf("--- %s ---\n", p.to.addr)
-	p.out.printf("%d sent, %d answered, in %s\n", sent, rtt.n, short(time.Since(start)))
+	p.out.printf("%d sent, %d answered, in %s\n", sent-unsent, rtt.n, short(time.Since(start)))
 	if rtt.n > 0 {
 		p.out.printf("round trip min/avg/max %s / %s / %s\n", short(rtt.min), short(rtt.avg()), short(rtt.max))
 	}
