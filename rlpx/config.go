@@ -35,7 +35,8 @@ type Config struct {
 	Rand io.Reader
 
 	// HandshakeTimeout bounds the whole handshake, not each read of it. Zero
-	// means DefaultHandshakeTimeout, negative no bound beyond the context's.
+	// means DefaultHandshakeTimeout, negative no bound beyond the context's. The
+	// exchange of Hello in package p2p has the same deadline, unless its context has one.
 	HandshakeTimeout time.Duration
 
 	// MaxMessageSize is the largest message that Read accepts, in bytes after

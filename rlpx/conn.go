@@ -22,7 +22,8 @@ type Conn struct {
 	handshakeMu  sync.Mutex // held while a handshake runs
 	handshakeErr error      // of a failed handshake; guarded by handshakeMu
 	phase        atomic.Int32
-	local        *ecdsa.PublicKey // set before phase becomes established, as is remote
+	local        *ecdsa.PublicKey // set before phase becomes established, as are remote and deadline
+	deadline     time.Time        // of the handshake, if the Config gave it one
 	remote       *ecdsa.PublicKey
 
 	// The two directions share nothing mutable but what follows them.

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/go-rlpx/transport/handshake"
 	"github.com/go-rlpx/transport/mac"
@@ -64,7 +65,8 @@ func (c *Conn) handshake(ctx context.Context, key *ecdsa.PrivateKey) (*ecdsa.Pub
 func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey) (handshake.Secrets, error) {
 	if timeout := c.cfg.handshakeTimeout(); timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
+		c.deadline = time.Now().Add(timeout)
+		ctx, cancel = context.WithDeadline(ctx, c.deadline)
 		defer cancel()
 	}
 	rw := handshakeConn{c}

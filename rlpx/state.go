@@ -3,6 +3,7 @@ package rlpx
 import (
 	"crypto/ecdsa"
 	"sync"
+	"time"
 )
 
 // ConnectionState is what is known about a connection at one moment.
@@ -21,6 +22,11 @@ type ConnectionState struct {
 	// claim: anybody can send an auth packet with somebody else's key and will
 	// be answered.
 	PeerProven bool
+
+	// HandshakeDeadline is when the Config's HandshakeTimeout ended the handshake,
+	// had it taken so long; zero if there was no such bound. Package p2p takes it
+	// for the deadline of Hello as well.
+	HandshakeDeadline time.Time
 
 	Snappy bool // messages are compressed
 	Stats  Stats
@@ -45,6 +51,7 @@ func (c *Conn) ConnectionState() ConnectionState {
 	if c.phase.Load() == phaseEstablished {
 		state.HandshakeComplete = true
 		state.LocalKey = c.local
+		state.HandshakeDeadline = c.deadline
 		state.RemoteKey = c.remote
 		state.PeerProven = c.proven.Load()
 		state.Stats = c.collectStats()
