@@ -19,10 +19,20 @@ func permute4AVX2(states *[25][8]uint64, p *[8]*byte, blocks int)
 //go:noescape
 func permuteAVX512(a *[25]uint64, p *byte, blocks int)
 
+// digestAVX512 stores the digest of a, which is padded, and leaves a as it is.
+//
+//go:noescape
+func digestAVX512(out *[32]byte, a *[25]uint64)
+
 // permute2AVX512 permutes a and b.
 //
 //go:noescape
 func permute2AVX512(a *[25]uint64, b *[25]uint64)
+
+// digest2AVX512 stores the digests of a and b, which are padded, and leaves both as they are.
+//
+//go:noescape
+func digest2AVX512(outA *[32]byte, outB *[32]byte, a *[25]uint64, b *[25]uint64)
 
 // permute4AVX512 permutes the first four states, then absorbs blocks blocks at the first four of p.
 //

@@ -5,12 +5,16 @@ package keccak
 
 // Sum2 stores the digests of a and b and leaves both states as they were.
 func Sum2(a, b *State, outA, outB *[Size]byte) {
-	c, d := *a, *b
-	c.pad()
-	d.pad()
-	permute2(&c.a, &d.a)
-	c.squeeze(outA)
-	d.squeeze(outB)
+	if a == b { // padded twice would be not at all
+		a.Sum(outA)
+		*outB = *outA
+		return
+	}
+	a.pad()
+	b.pad()
+	digest2(outA, outB, &a.a, &b.a)
+	a.pad()
+	b.pad()
 }
 
 // SumWriteSum stores the digest of s in before, absorbs p, and stores the
@@ -29,7 +33,7 @@ func (s *State) SumWriteSum(before *[Size]byte, p []byte, after *[Size]byte) {
 	}
 	c.pad()
 	permute2(&c.a, &s.a)
-	c.squeeze(before)
+	squeeze(before, &c.a)
 	absorb(&s.a, blocks)
 	s.end(tail)
 	s.Sum(after)

@@ -12,6 +12,13 @@ const maxBlocks = 512
 // permute applies Keccak-f[1600] to a.
 func permute(a *[lanes]uint64) { permuteBlocks(a, nil) }
 
+// digestByPermute is digest for kernels that only permute.
+func digestByPermute(out *[Size]byte, a *[lanes]uint64) {
+	c := *a
+	permute(&c)
+	squeeze(out, &c)
+}
+
 // permuteAbsorb permutes a, then for each block of p xors it into a and permutes
 // again. len(p) is a multiple of Rate.
 //

@@ -47,3 +47,22 @@ func permute2(a, b *[lanes]uint64) {
 	permute(a)
 	permute(b)
 }
+
+// digest stores the digest of a, which is padded, and leaves a as it is.
+func digest(out *[Size]byte, a *[lanes]uint64) {
+	if useAVX512 {
+		digestAVX512(out, a)
+		return
+	}
+	digestByPermute(out, a)
+}
+
+// digest2 is digest for two states.
+func digest2(outA, outB *[Size]byte, a, b *[lanes]uint64) {
+	if useAVX512 {
+		digest2AVX512(outA, outB, a, b)
+		return
+	}
+	digest(outA, a)
+	digest(outB, b)
+}

@@ -10,3 +10,12 @@ func permute2(a, b *[lanes]uint64) {
 	permute(a)
 	permute(b)
 }
+
+// digest stores the digest of a, which is padded, and leaves a as it is.
+func digest(out *[Size]byte, a *[lanes]uint64) { digestByPermute(out, a) }
+
+// digest2 is digest for two states.
+func digest2(outA, outB *[Size]byte, a, b *[lanes]uint64) {
+	digest(outA, a)
+	digest(outB, b)
+}

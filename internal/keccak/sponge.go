@@ -67,10 +67,9 @@ func (s *State) end(tail []byte) {
 // Sum stores the digest of what s has absorbed so far in out and leaves s as
 // it was.
 func (s *State) Sum(out *[Size]byte) {
-	c := *s
-	c.pad()
-	permute(&c.a)
-	c.squeeze(out)
+	s.pad()
+	digest(out, &s.a)
+	s.pad() // off again
 }
 
 // xor adds p to the current block, which must have room for it.
@@ -118,7 +117,7 @@ func partial(p []byte) uint64 {
 	return w
 }
 
-// pad completes the current block. The permutation that makes a digest of it
+// pad completes the current block, or undoes that. The permutation that makes a digest of it
 // is up to the caller.
 func (s *State) pad() {
 	s.a[s.n/laneSize] ^= padFirst << (8 * (s.n % laneSize))
@@ -126,8 +125,8 @@ func (s *State) pad() {
 }
 
 // squeeze reads the digest off a permuted state.
-func (s *State) squeeze(out *[Size]byte) {
+func squeeze(out *[Size]byte, a *[lanes]uint64) {
 	for i := range Size / laneSize {
-		binary.LittleEndian.PutUint64(out[i*laneSize:], s.a[i])
+		binary.LittleEndian.PutUint64(out[i*laneSize:], a[i])
 	}
 }

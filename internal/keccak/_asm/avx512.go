@@ -120,29 +120,6 @@ func (k ternaryKernel) permute(table Mem, constants, left reg.Register) {
 	JNZ(LabelRef("rounds"))
 }
 
-// avx512Pair is the kernel for two states, in the halves of XMM registers. Two
-// take the time of one.
-func avx512Pair(table Mem) {
-	TEXT("permute2AVX512", NOSPLIT, "func(a, b *[25]uint64)")
-	Doc("permute2AVX512 permutes a and b.")
-	Pragma("noescape")
-	a := Load(Param("a"), reg.RDI).(reg.Register)
-	b := Load(Param("b"), reg.RSI).(reg.Register)
-	k := ternaryKernel{v: xmms}
-	Comment("Lanes of a in the low halves, of b in the high ones")
-	for i := range lanes {
-		VMOVQ(Mem{Base: a, Disp: laneSize * i}, k.v[i])
-		VMOVHPS(Mem{Base: b, Disp: laneSize * i}, k.v[i], k.v[i])
-	}
-	k.permute(table, reg.RAX, reg.RCX)
-	for i := range lanes {
-		VMOVQ(k.v[i], Mem{Base: a, Disp: laneSize * i})
-		VMOVHPS(k.v[i], Mem{Base: b, Disp: laneSize * i})
-	}
-	VZEROUPPER()
-	RET()
-}
-
 // avx512Lanes is the kernel for n states. Where 512-bit instructions have two
 // ports and narrower ones three, four states are done a third faster than eight.
 func avx512Lanes(name, word string, table Mem, n int) {

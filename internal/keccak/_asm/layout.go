@@ -13,7 +13,7 @@ func startLayout() (l layout) {
 	return l
 }
 
-// nowhere is the place of a lane that is not kept at any.
+// nowhere is no place.
 const nowhere = -1
 
 // A row is what one row of a round's result is made from.

@@ -6,17 +6,17 @@
 // state stays in registers (or in L1, where they do not suffice) in between.
 //
 //	permuteBMI2     one state, general registers
-//	permuteAVX512   one state, vector and general registers side by side
-//	permute2AVX512  two states, no data
+//	permuteAVX512   one state, two lanes in an XMM register; digestAVX512 for a digest only
+//	permute2AVX512  two states, four lanes in a YMM register, no data; digest2AVX512
 //	permute4AVX512  four states in YMM registers
 //	permute8AVX512  eight states in ZMM registers
 //	permute4AVX2    four states in YMM registers, without AVX-512
 //
-// Two ways of doing pi without moving anything are in use. All kernels write
+// Kernels with a register or a slot for each lane do pi without moving anything: they write
 // the five lanes of a row of the result where the five lanes that it is made
 // from were, and keep book of which lane is where (type layout). Because a lane
 // goes to the place of its own column, the book is as it was at the start after
-// four rounds (after twelve in permuteAVX512), so that the rounds can be a loop
+// four rounds, so that the rounds can be a loop
 // whose code fits the caches of decoded instructions. Unrolling all 24 rounds
 // was as fast at best.
 package main
