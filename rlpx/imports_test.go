@@ -16,22 +16,27 @@ import (
 func TestImportsRunOneWay(t *testing.T) {
 	const module = "github.com/go-rlpx/transport"
 	allowed := map[string][]string{
-		"handshake":                      {},
-		"internal/bufpool":               {},
-		"internal/keccak":                {},
-		"mac":                            {"internal/keccak"},
-		"rlpx":                           {"handshake", "mac", "internal/bufpool", "internal/keccak"},
-		"rlpx/p2p":                       {"rlpx"},
-		"internal/rlpxtest":              {"handshake"},
-		"rlpx/cmd/rlpx":                  {"rlpx/cmd/rlpx/internal/command"},
-		"rlpx/cmd/rlpx/internal/command": {"rlpx", "rlpx/p2p", "handshake"},
+		"handshake":         {},
+		"internal/bufpool":  {},
+		"internal/keccak":   {},
+		"mac":               {"internal/keccak"},
+		"rlpx":              {"handshake", "mac", "internal/bufpool", "internal/keccak"},
+		"rlpx/p2p":          {"rlpx"},
+		"internal/rlpxtest": {"handshake"},
+		"rlpx/cmd/rlpx":     {"rlpx/cmd/rlpx/internal/command"},
+		"rlpx/cmd/rlpx/internal/command": {"rlpx", "rlpx/p2p", "handshake",
+			"rlpx/cmd/rlpx/internal/capture", "rlpx/cmd/rlpx/internal/decode", "rlpx/cmd/rlpx/internal/keylog"},
+		"rlpx/cmd/rlpx/internal/capture":     {},
+		"rlpx/cmd/rlpx/internal/capturetest": {"rlpx", "rlpx/p2p"},
+		"rlpx/cmd/rlpx/internal/decode":      {"mac", "rlpx/p2p", "internal/bufpool", "rlpx/cmd/rlpx/internal/capture", "rlpx/cmd/rlpx/internal/keylog"},
+		"rlpx/cmd/rlpx/internal/keylog":      {},
 	}
 	seen := map[string]bool{}
 	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if name := d.Name(); d.IsDir() && (name == "bench" || name == "interop" || name == "testdata" ||
+		if name := d.Name(); d.IsDir() && (name == "bench" || name == "interop" || name == "examples" || name == "testdata" ||
 			len(name) > 2 && (name[0] == '.' || name[0] == '_')) {
 			return filepath.SkipDir
 		}

@@ -4,6 +4,7 @@
 //	demo   two nodes in one process (demo.go, traffic.go, progress.go)
 //	ping   dial a node, say Hello, send Pings (ping.go, dial.go)
 //	serve  listen, answer and echo (serve.go)
+//	decode show the messages of a capture (decode*.go; packages keylog, capture, decode)
 //	key    node key files (key.go)
 //
 // [Run] is the whole program but for the process: arguments and streams in, exit
