@@ -4,6 +4,7 @@
 //	rlpx demo          two nodes in one process exchange messages and check them
 //	rlpx ping ENODE    dial a node, show its Hello, measure round trips
 //	rlpx serve         listen, answer Hello and Ping, echo messages
+//	rlpx bench         compare with go-ethereum's transport, or measure an echo
 //	rlpx decode FILE   show the messages of a packet capture
 //	rlpx key FILE      show or make a node key file
 //

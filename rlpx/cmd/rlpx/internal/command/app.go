@@ -53,6 +53,7 @@ func (e *env) root() *cli.Command {
 			e.demoCommand(),
 			e.pingCommand(),
 			e.serveCommand(),
+			e.benchCommand(),
 			e.decodeCommand(),
 			e.keyCommand(),
 			{

@@ -4,6 +4,7 @@
 //	demo   two nodes in one process (demo.go, traffic.go, progress.go)
 //	ping   dial a node, say Hello, send Pings (ping.go, dial.go)
 //	serve  listen, answer and echo (serve.go)
+//	bench  compare with go-ethereum, or measure an echo (bench*.go, package measure)
 //	decode show the messages of a capture (decode*.go; packages keylog, capture, decode)
 //	key    node key files (key.go)
 //

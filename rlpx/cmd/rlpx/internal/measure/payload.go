@@ -1,0 +1,55 @@
+package measure
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+)
+
+// MaxSize is the largest message: with one byte of code it fills the 24 bits of a frame's size.
+const MaxSize = 1<<24 - 2
+
+// slide is how far into the source a message may start, which makes messages of one size
+// differ; stride is how much further each starts than the one before, a prime.
+const slide, stride = 64 << 10, 7919
+
+// Payload is what is sent: bytes that snappy compresses to a little over half, as it
+// does with blocks and transactions. A Payload is not modified and may serve any number of measurements.
+type Payload struct{ source []byte }
+
+// NewPayload makes the payload for messages of up to size bytes.
+func NewPayload(size int) *Payload {
+	p := &Payload{make([]byte, size+slide)}
+	rng := rand.NewChaCha8([32]byte{1})
+	for off := 0; off < len(p.source); off += 32 { // 16 random bytes, 16 zeros, and so on
+		_, _ = rng.Read(p.source[off:min(off+16, len(p.source))]) // never fails
+	}
+	return p
+}
+
+// message returns the data of message i of those with size bytes.
+func (p *Payload) message(i, size int) []byte {
+	return p.source[i%slide*stride%slide:][:size:size]
+}
+
+// ErrMismatch is in the chain of the error when what arrived is not what was sent.
+var ErrMismatch = errors.New("content mismatch")
+
+// check compares message i with what arrived.
+func (p *Payload) check(i, size int, wantCode, code uint64, data []byte) error {
+	want := p.message(i, size)
+	switch {
+	case code != wantCode:
+		return fmt.Errorf("%w: message %d has code %d, want %d", ErrMismatch, i, code, wantCode)
+	case len(data) != len(want):
+		return fmt.Errorf("%w: message %d has %d bytes, want %d", ErrMismatch, i, len(data), len(want))
+	case !bytes.Equal(data, want):
+		at := 0
+		for data[at] == want[at] {
+			at++
+		}
+		return fmt.Errorf("%w: message %d of %d bytes differs from byte %d on", ErrMismatch, i, size, at)
+	}
+	return nil
+}
