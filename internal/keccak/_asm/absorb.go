@@ -23,7 +23,7 @@ func registers(width reg.Spec) []reg.Register {
 
 // loadPointers loads the first of the pointers at the parameter p.
 func loadPointers(dst []reg.Register, via reg.Register) {
-	p := Load(Param("p"), via).(reg.Register)
+	p := Load(Param("p"), via)
 	for i, r := range dst {
 		MOVQ(Mem{Base: p, Disp: 8 * i}, r)
 	}

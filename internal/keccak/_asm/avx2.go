@@ -21,7 +21,7 @@ func avx2(table Mem) {
 	TEXT("permute4AVX2", NOSPLIT, "func(states *[25][8]uint64, p *[8]*byte, blocks int)")
 	Doc("permute4AVX2 permutes the first four states, then absorbs blocks blocks at the first four of p.")
 	Pragma("noescape")
-	g := Load(Param("states"), reg.RDI).(reg.Register)
+	g := Load(Param("states"), reg.RDI)
 	data := []reg.Register{reg.RAX, reg.RBX, reg.RCX, reg.RDX}
 	loadPointers(data, reg.RSI)
 	blocks := Load(Param("blocks"), reg.R11)

@@ -132,7 +132,7 @@ func avx512Lanes(name, word string, table Mem, n int) {
 	}
 	Doc(fmt.Sprintf("%s permutes %s, then absorbs blocks blocks at %s.", name, which, pointers))
 	Pragma("noescape")
-	g := Load(Param("states"), reg.RDI).(reg.Register)
+	g := Load(Param("states"), reg.RDI)
 	data := []reg.Register{reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI, reg.R8, reg.R9, reg.R10}[:n]
 	loadPointers(data, reg.R11)
 	blocks := Load(Param("blocks"), reg.R11)

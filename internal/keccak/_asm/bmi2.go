@@ -12,7 +12,7 @@ func bmi2(table Mem) {
 	TEXT("permuteBMI2", NOSPLIT, "func(a *[25]uint64, p *byte, blocks int)")
 	Doc("permuteBMI2 permutes a, then absorbs blocks blocks at p.")
 	Pragma("noescape")
-	a := Load(Param("a"), reg.RDI).(reg.Register)
+	a := Load(Param("a"), reg.RDI)
 	constants := reg.R13
 	k := &memoryKernel{
 		c:      []reg.Register{reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI},

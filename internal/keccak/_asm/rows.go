@@ -253,7 +253,7 @@ func avx512Single(table Mem) {
 		Pragma("noescape")
 		k = newRowsKernel(1, xmms)
 		k.locals = AllocLocal(5 * laneSize)
-		a = Load(Param("a"), reg.RDI).(reg.Register)
+		a = Load(Param("a"), reg.RDI)
 		LEAQ(rotations, k.rotations)
 		for x := range 5 {
 			VPBROADCASTQ(Mem{Base: a, Disp: laneSize * x}, k.z[x])
@@ -265,7 +265,7 @@ func avx512Single(table Mem) {
 	}
 
 	k, a := kernel("permuteAVX512", "func(a *[25]uint64, p *byte, blocks int)", " permutes a, then absorbs blocks blocks at p.")
-	p := Load(Param("p"), reg.RSI).(reg.Register)
+	p := Load(Param("p"), reg.RSI)
 	blocks := Load(Param("blocks"), reg.R8)
 	Label("permute")
 	k.permute(table, reg.RCX)
@@ -289,7 +289,7 @@ func avx512Single(table Mem) {
 
 	k, _ = kernel("digestAVX512", "func(out *[32]byte, a *[25]uint64)", " stores the digest of a, which is padded, and leaves a as it is.")
 	k.permute(table, reg.RCX)
-	k.storeDigest(k.low, Load(Param("out"), reg.RSI).(reg.Register))
+	k.storeDigest(k.low, Load(Param("out"), reg.RSI))
 	VZEROUPPER()
 	RET()
 }
@@ -307,8 +307,8 @@ func avx512Pair(table Mem) {
 		LEAQ(area.Offset(8*laneSize-1), reg.R13)
 		ANDQ(I8(-8*laneSize), reg.R13)
 		k.locals = Mem{Base: reg.R13}
-		a = Load(Param("a"), reg.RDI).(reg.Register)
-		b = Load(Param("b"), reg.RSI).(reg.Register)
+		a = Load(Param("a"), reg.RDI)
+		b = Load(Param("b"), reg.RSI)
 		LEAQ(rotations, k.rotations)
 		Comment("The second state goes to the upper halves")
 		MOVL(U32(0b1100), reg.EAX)
@@ -335,8 +335,8 @@ func avx512Pair(table Mem) {
 	RET()
 
 	k, _, _ = kernel("digest2AVX512", "func(outA, outB *[32]byte, a, b *[25]uint64)", " stores the digests of a and b, which are padded, and leaves both as they are.")
-	k.storeDigest(k.low, Load(Param("outA"), reg.RDI).(reg.Register))
-	k.storeDigest(k.high, Load(Param("outB"), reg.RSI).(reg.Register))
+	k.storeDigest(k.low, Load(Param("outA"), reg.RDI))
+	k.storeDigest(k.high, Load(Param("outB"), reg.RSI))
 	VZEROUPPER()
 	RET()
 }
