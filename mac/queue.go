@@ -36,15 +36,6 @@ const (
 
 	// maxBackoff bounds how many pieces go alone after a yield that brought too few.
 	maxBackoff = 256
-
-	// slowYield is a yield in which goroutines that compute without a pause had
-	// the processor, for a time slice of 10 ms each. Those that share lanes give
-	// it back sooner. One may be chance. If another begins within slowWindow after it, nobody
-	// yields for quietFactor times as long as it took, so that such neighbours
-	// cost a few per cent.
-	slowYield   = 8 * time.Millisecond
-	slowWindow  = 100 * time.Millisecond
-	quietFactor = 50
 )
 
 // job is a piece of ciphertext on its way into its MAC's state.
@@ -72,14 +63,9 @@ type queue struct {
 	waiting [keccak.Lanes]*job
 	n       int
 
-	skip, backoff int           // pieces that still go alone, and how many it were last time
-	slowUntil     time.Duration // end of the last slow yield, by clock
-	quietUntil    time.Duration // by clock; 0 for no quiet time
+	skip, backoff int // pieces that still go alone, and how many it were last time
+	yields        yields
 }
-
-var clockStart = time.Now()
-
-func clock() time.Duration { return time.Since(clockStart) }
 
 // quiet reports whether a piece is to go alone since nobody waits and a yield
 // would not pay. It is called with the lock held.
@@ -87,11 +73,8 @@ func (q *queue) quiet() bool {
 	if q.n > 0 {
 		return false
 	}
-	if q.quietUntil > 0 {
-		if clock() < q.quietUntil {
-			return true
-		}
-		q.quietUntil = 0
+	if q.yields.quiet() {
+		return true
 	}
 	if q.skip > 0 {
 		q.skip--
@@ -134,12 +117,7 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 	q.waiting[q.n] = j
 	q.n++
 	if q.n < keccak.LaneWidth() {
-		q.Unlock()
-		start := clock()
-		runtime.Gosched()
-		took := clock() - start
-		q.Lock()
-		q.yielded(start, took)
+		q.yield()
 	}
 	if !j.taken {
 		q.doWaiting(j)
@@ -150,15 +128,22 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 	j.p = nil
 }
 
-// yielded takes note of a yield.
-func (q *queue) yielded(start, took time.Duration) {
-	if took < slowYield || start < q.slowUntil {
-		return // those that overlap have one cause
+// yield lets others run. It is called with the lock held and gives it up meanwhile.
+func (q *queue) yield() {
+	start := clock()
+	measured := q.yields.suspicious(start)
+	q.Unlock()
+	var before, after time.Duration
+	if measured {
+		before, measured = cpuTime()
 	}
-	if q.slowUntil > 0 && start < q.slowUntil+slowWindow {
-		q.quietUntil = start + took + quietFactor*took
+	runtime.Gosched()
+	took := clock() - start
+	if measured && took >= slowYield {
+		after, measured = cpuTime()
 	}
-	q.slowUntil = max(start+took, q.quietUntil)
+	q.Lock()
+	q.yields.note(start, took, after-before, measured)
 }
 
 // doWaiting does j, and with it all that is waiting if that is enough to share
