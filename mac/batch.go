@@ -38,6 +38,7 @@ func batch(frames []Frame) {
 		m.absorbHeader(f.Header)
 		m.job.m, m.job.p, m.job.final = m, f.Ciphertext, true
 		jobs[n], states[n], headers[n] = &m.job, &m.sponge, &m.header
+		m.digests++
 		n++
 	}
 	keccak.SumLanes(states[:n], headers[:n])

@@ -32,6 +32,12 @@ type MAC struct {
 
 	share bool // see Share
 	job   job
+
+	// What Work is computed from.
+	absorbed uint64 // bytes, from the start of the block in which New found the sponge
+	digests  uint64
+	pieces   uint64
+	lanes    uint64
 }
 
 // New makes the MAC state of one direction. block is the cipher keyed with the
@@ -52,7 +58,28 @@ func New(block cipher.Block, seed hash.Hash) *MAC {
 		m.other = seed
 	}
 	m.digest()
+	m.digests, m.absorbed = 0, uint64(m.sponge.Position())
 	return m
+}
+
+// Work is what a MAC has cost.
+type Work struct {
+	// Permutations is the number of runs of Keccak-f[1600]: three digests a frame, and one for each
+	// 136 bytes absorbed. Zero for a hash that only has its own methods, where nobody can tell.
+	Permutations uint64
+
+	// SharedPieces counts the pieces that were hashed in a pass of the shared queue, and SharedLanes
+	// the lanes that were busy in these passes, all of them together.
+	SharedPieces, SharedLanes uint64
+}
+
+// Work returns what m has cost since New. Like every method it is not safe for concurrent use.
+func (m *MAC) Work() Work {
+	w := Work{SharedPieces: m.pieces, SharedLanes: m.lanes}
+	if m.other == nil {
+		w.Permutations = m.digests + m.absorbed/keccak.Rate // a full block is permuted at once
+	}
+	return w
 }
 
 // Header takes the 16 bytes of a header's ciphertext and returns its header-mac.
@@ -102,6 +129,8 @@ func (m *MAC) Both(header, ciphertext []byte) (headerMAC, frameMAC Tag) {
 	}
 	m.absorbHeader(header)
 	m.sponge.SumWriteSum(&m.header, ciphertext, &m.last)
+	m.absorbed += uint64(len(ciphertext))
+	m.digests += 2
 	m.absorbSeed()
 	m.digest()
 	return Tag(m.header[:Size]), Tag(m.last[:Size])
@@ -122,6 +151,7 @@ func (m *MAC) absorbSeed() {
 }
 
 func (m *MAC) absorb(p []byte) {
+	m.absorbed += uint64(len(p))
 	if m.other != nil {
 		m.other.Write(p)
 		return
@@ -131,6 +161,7 @@ func (m *MAC) absorb(p []byte) {
 
 // digest sets last to the digest of the running state, which stays as it is.
 func (m *MAC) digest() {
+	m.digests++
 	if m.other != nil {
 		m.other.Sum(m.last[:0])
 		return

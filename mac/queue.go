@@ -65,6 +65,8 @@ type queue struct {
 
 	skip, backoff int // pieces that still go alone, and how many it were last time
 	yields        yields
+
+	stats QueueStats
 }
 
 // quiet reports whether a piece is to go alone since nobody waits and a yield
@@ -85,6 +87,21 @@ func (q *queue) quiet() bool {
 
 // shared is the queue of the process.
 var shared queue
+
+// QueueStats is what the shared queue of the process did with pieces of at least 4 KiB.
+type QueueStats struct {
+	Passes uint64 // in which several pieces were hashed side by side
+	Lanes  uint64 // busy in these passes, one for each piece: Lanes / Passes is the mean
+	Alone  uint64 // pieces that went alone, because nobody was there to share with or a wait did not pay
+}
+
+// Queue returns what the shared queue did since the process started. The frames of
+// [Batch] do not go through it.
+func Queue() QueueStats {
+	shared.Lock()
+	defer shared.Unlock()
+	return shared.stats
+}
 
 // Share sets whether long frames of m may share the machine's lanes with those of other
 // connections. It is off at first.
@@ -108,6 +125,7 @@ func (m *MAC) absorbShared(p []byte, final bool) {
 func (q *queue) do(m *MAC, p []byte, final bool) {
 	q.Lock()
 	if q.quiet() {
+		q.stats.Alone++
 		q.Unlock()
 		m.alone(p, final)
 		return
@@ -156,6 +174,7 @@ func (q *queue) doWaiting(j *job) {
 		q.waiting[i], q.waiting[q.n] = q.waiting[q.n], nil
 		q.backoff = min(2*q.backoff+1, maxBackoff)
 		q.skip = q.backoff
+		q.stats.Alone++
 		q.Unlock()
 		j.m.alone(j.p, j.final)
 		return
@@ -165,9 +184,13 @@ func (q *queue) doWaiting(j *job) {
 	clear(q.waiting[:n])
 	q.n = 0
 	q.skip, q.backoff = 0, 0
+	q.stats.Passes++
+	q.stats.Lanes += uint64(n)
 	for _, j := range jobs[:n] {
 		j.taken = true
 		j.busy.Lock()
+		j.m.pieces++
+		j.m.lanes += uint64(n)
 	}
 	q.Unlock()
 	together(jobs[:n])
@@ -194,9 +217,11 @@ func together(jobs []*job) {
 	)
 	for i, j := range jobs {
 		work[i] = keccak.Lane{S: &j.m.sponge, P: j.p}
+		j.m.absorbed += uint64(len(j.p))
 		if j.final {
 			ends[final], last[final] = &j.m.sponge, &j.m.last
 			final++
+			j.m.digests += 2
 		}
 	}
 	keccak.AbsorbLanes(work[:len(jobs)])

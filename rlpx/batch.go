@@ -47,10 +47,10 @@ func (c *Conn) enqueueAll(msgs []Message, compressed bool) (wireSize int, end ui
 		m := &outgoing{code: msg.Code, plain: msg.Data, compress: compressed}
 		size, err := m.prepare()
 		if err == nil && size > wholeFrame {
-			err = c.writePieces(m.code, m.payload, size)
+			err = c.writePieces(m, size)
 		} else if err == nil {
 			var batch uint64
-			batch, err = c.enqueue(m.code, m.payload, size)
+			batch, err = c.enqueue(m, size)
 			end = batch + 1
 		}
 		wire := len(m.payload)

@@ -189,6 +189,7 @@ func (b *broadcast) sealGroup(conns []*Conn, first int) {
 		putTags(dsts[k], frames[k].HeaderMAC, frames[k].Tag)
 		i := peers[k]
 		c := conns[i]
+		c.enqueued(&msgs[k], len(dsts[k]))
 		batch := c.out.batch
 		c.out.mu.Unlock()
 		b.start(c, first+i, msgs[k], true, batch)

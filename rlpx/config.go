@@ -64,6 +64,9 @@ type Config struct {
 	// Writes of all sessions are serialised.
 	KeyLogWriter io.Writer
 
+	// Trace is told what happens on the connections. Nil tells nobody and costs nothing.
+	Trace *Trace
+
 	// DisableSharedHashing keeps the MACs of these connections to themselves,
 	// except within one Broadcast.
 	// By default the long frames of connections that are busy at the same time

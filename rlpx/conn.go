@@ -77,6 +77,7 @@ func newConn(conn net.Conn, dialDest *ecdsa.PublicKey, cfg *Config) *Conn {
 		cfg = new(Config)
 	}
 	c := &Conn{conn: conn, dialDest: dialDest, cfg: cfg}
+	c.in.conn, c.out.conn = c, c
 	c.out.cond.L, c.out.handed.L = &c.out.mu, &c.out.mu
 	return c
 }

@@ -42,6 +42,13 @@
 // anything changes. A frame that fails authentication ends both directions and
 // closes the net.Conn.
 //
+// # Seeing inside
+//
+// [Trace] calls back for every step of a handshake, every frame, every call of Write on the net.Conn and the
+// first error of each direction. [Conn.ConnectionState] counts messages, bytes, calls and Keccak permutations,
+// and [SharedHashing] what connections hashed together. Config.KeyLogWriter logs what is needed to
+// decrypt a capture. The module in examples/prometheus publishes all of it for Prometheus.
+//
 // # What RLPx does not give
 //
 // Both directions are encrypted with the same AES-CTR keystream, so whoever

@@ -14,8 +14,9 @@ import (
 // readHalf is the receiving direction. All but limit and published is guarded by
 // mu, which a blocked Read holds.
 type readHalf struct {
-	mu  sync.Mutex
-	err error // first fatal error
+	conn *Conn // whose half it is
+	mu   sync.Mutex
+	err  error // first fatal error
 
 	// Set when the session starts.
 	stream cipher.Stream
@@ -48,12 +49,18 @@ type readHalf struct {
 
 // fail makes err the permanent error of the direction.
 func (in *readHalf) fail(err error) error {
-	if in.err == nil {
-		in.err = err
-	}
+	in.end(err)
 	in.reclaim()
 	in.release()
 	return in.err
+}
+
+// end is fail, but what was lent stays lent.
+func (in *readHalf) end(err error) {
+	if in.err == nil {
+		in.err = err
+		in.conn.traceReadFailed(err)
+	}
 }
 
 // reclaim takes back the decompressed message that the last Read lent.
@@ -73,6 +80,7 @@ func (in *readHalf) release() {
 // writeHalf is the sending direction. A frame is sealed into pending under mu;
 // whoever finds nobody flushing then writes all of pending without mu.
 type writeHalf struct {
+	conn    *Conn      // whose half it is
 	mu      sync.Mutex // never held during a call on the net.Conn
 	cond    sync.Cond  // L is &mu; signals that flushing ended
 	waiters int
@@ -84,6 +92,7 @@ type writeHalf struct {
 
 	pending  bufpool.Buffer // sealed frames in pending.B[:n], all of batch number batch
 	n        int
+	frames   int // in pending
 	batch    uint64
 	flushing bool
 	done     uint64 // batches before this number are written
@@ -103,11 +112,12 @@ type writeHalf struct {
 func (out *writeHalf) fail(err error) {
 	if out.err == nil {
 		out.err = err
+		out.conn.traceWriteFailed(err)
 	}
 	if out.pending.Held() {
 		out.pending.Release(0)
 	}
-	out.n = 0
+	out.n, out.frames = 0, 0
 	if out.waiters > 0 {
 		out.cond.Broadcast()
 	}

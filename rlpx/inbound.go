@@ -43,8 +43,6 @@ func (in *inbound) serve() {
 	in.releaseSlot()
 	in.cancel(nil)
 	if err == nil {
-		// Nobody else knows conn yet. From here on it is on the net.Conn itself.
-		conn.conn = in.Conn
 		select {
 		case l.ready <- conn:
 		case <-l.ctx.Done():
@@ -56,6 +54,14 @@ func (in *inbound) serve() {
 		l.report(in.addr, err)
 	}
 	<-l.places // not before report, so that what waits there is bounded
+}
+
+// leaveListener puts a connection whose handshake was performed in a Listener on the net.Conn
+// itself. It is called before anybody but callbacks of the handshake knows the connection.
+func (c *Conn) leaveListener() {
+	if in, ok := c.conn.(*inbound); ok {
+		c.conn = in.Conn
+	}
 }
 
 // Read returns the last bytes of auth only with a slot, so that what follows them, the curve

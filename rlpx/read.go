@@ -71,14 +71,16 @@ func (c *Conn) Read() (code uint64, data []byte, wireSize int, err error) {
 	}
 	data, err = c.decode(code, payload)
 	if err != nil {
-		in.err = err
+		in.end(err)
 		if _, lends := err.(*PayloadError); !lends {
 			in.release()
 		}
 		return code, nil, 0, err
 	}
 	in.stats.message(len(data), len(payload))
+	in.stats.hashed = in.mac.Work()
 	in.published.set(in.stats)
+	c.traceRead(code, len(data), len(payload))
 	return code, data, len(payload), nil
 }
 

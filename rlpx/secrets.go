@@ -41,35 +41,50 @@ func (c *Conn) HandshakeContext(ctx context.Context) (*ecdsa.PublicKey, error) {
 }
 
 func (c *Conn) handshake(ctx context.Context, key *ecdsa.PrivateKey) (*ecdsa.PublicKey, error) {
+	remote, steps, err := c.handshakeOnce(ctx, key)
+	if steps != nil {
+		steps.done(err)
+	}
+	return remote, err
+}
+
+// handshakeOnce performs the handshake, or returns the error of the first one. There are
+// steps if it was performed and there is a Trace.
+func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote *ecdsa.PublicKey, steps *tracedHandshake, err error) {
 	c.handshakeMu.Lock()
 	defer c.handshakeMu.Unlock()
 	switch c.phase.Load() {
 	case phaseEstablished:
 		panic("rlpx: second handshake")
 	case phaseFailed:
-		return nil, c.handshakeErr
+		return nil, nil, c.handshakeErr
 	}
-	sec, err := c.runHandshake(ctx, key)
+	steps = c.traceHandshake()
+	sec, err := c.runHandshake(ctx, key, steps)
 	if err != nil {
 		c.handshakeErr = &handshakeError{err}
 		c.phase.Store(phaseFailed)
 		c.Close()
-		return nil, c.handshakeErr
+		return nil, steps, c.handshakeErr
 	}
 	c.logKeys(&sec)
 	c.local = &key.PublicKey
+	c.leaveListener()
 	c.establish(Secrets{AES: sec.AES, MAC: sec.MAC, EgressMAC: sec.EgressMAC, IngressMAC: sec.IngressMAC}, sec.Remote)
-	return sec.Remote, nil
+	return sec.Remote, steps, nil
 }
 
-func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey) (handshake.Secrets, error) {
+func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, steps *tracedHandshake) (handshake.Secrets, error) {
 	if timeout := c.cfg.handshakeTimeout(); timeout > 0 {
 		var cancel context.CancelFunc
 		c.deadline = time.Now().Add(timeout)
 		ctx, cancel = context.WithDeadline(ctx, c.deadline)
 		defer cancel()
 	}
-	rw := handshakeConn{c}
+	var rw io.ReadWriter = handshakeConn{c}
+	if steps != nil {
+		rw = steps
+	}
 	if c.dialer {
 		return handshake.Initiate(ctx, rw, key, c.dialDest, c.cfg.Rand)
 	}

@@ -4,6 +4,8 @@ import (
 	"crypto/ecdsa"
 	"sync"
 	"time"
+
+	"github.com/go-rlpx/transport/mac"
 )
 
 // ConnectionState is what is known about a connection at one moment.
@@ -39,7 +41,22 @@ type Stats struct {
 	DataBytesRead, DataBytesWritten   uint64 // message data as on the wire
 	WireBytesRead, WireBytesWritten   uint64 // all that went through the net.Conn
 	ReadCalls, WriteCalls             uint64 // calls on the net.Conn
+
+	// Runs of the Keccak permutation for the MACs of each direction, which is most of what a frame
+	// costs: four for the smallest, and one for each 136 bytes. Whether they ran alone or beside
+	// others is the next counters' concern. Zero for a hash of [Secrets] that only knows its own methods.
+	PermutationsRead, PermutationsWritten uint64
+
+	// Pieces of long frames that were hashed in one pass with those of other connections, and
+	// how many lanes were busy in these passes, all of them together: SharedLanes / SharedPieces is how
+	// many lanes a piece shared on average, its own included. See [SharedHashing] for the process as a whole.
+	SharedPiecesRead, SharedPiecesWritten uint64
+	SharedLanesRead, SharedLanesWritten   uint64
 }
+
+// SharedHashing returns what the process did so far in the queue in which connections that are busy at the
+// same time hash together, unless Config.DisableSharedHashing is set.
+func SharedHashing() mac.QueueStats { return mac.Queue() }
 
 // ConnectionState returns the state of the connection. It never waits for a
 // blocked Read or Write.
@@ -62,6 +79,7 @@ func (c *Conn) ConnectionState() ConnectionState {
 // directionStats are the Stats of one direction, guarded by its mu.
 type directionStats struct {
 	messages, plain, data, wire, calls uint64
+	hashed                             mac.Work
 }
 
 func (s *directionStats) message(plain, data int) {
@@ -107,5 +125,8 @@ func (c *Conn) collectStats() Stats {
 		DataBytesRead: in.data, DataBytesWritten: out.data,
 		WireBytesRead: in.wire, WireBytesWritten: out.wire,
 		ReadCalls: in.calls, WriteCalls: out.calls,
+		PermutationsRead: in.hashed.Permutations, PermutationsWritten: out.hashed.Permutations,
+		SharedPiecesRead: in.hashed.SharedPieces, SharedPiecesWritten: out.hashed.SharedPieces,
+		SharedLanesRead: in.hashed.SharedLanes, SharedLanesWritten: out.hashed.SharedLanes,
 	}
 }

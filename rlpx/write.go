@@ -93,9 +93,9 @@ func (c *Conn) write(m *outgoing) (wireSize uint32, err error) {
 	var batch uint64
 	wire := len(m.payload)
 	if size > wholeFrame {
-		err = c.writePieces(m.code, m.payload, size)
+		err = c.writePieces(m, size)
 	} else {
-		batch, err = c.enqueue(m.code, m.payload, size)
+		batch, err = c.enqueue(m, size)
 	}
 	if turn {
 		out.give()
@@ -140,18 +140,27 @@ func (c *Conn) takeTurn(m *outgoing, size int) error {
 	return nil
 }
 
-// enqueue seals a frame into pending and returns its batch. It is called with
+// enqueue seals the frame of m, prepared, into pending and returns its batch. It is called with
 // out.mu held.
-func (c *Conn) enqueue(code uint64, payload []byte, size int) (batch uint64, err error) {
+func (c *Conn) enqueue(m *outgoing, size int) (batch uint64, err error) {
 	if err := c.writable(); err != nil {
 		return 0, err
 	}
 	out := &c.out
 	length := wireLen(size)
 	out.reserve(length)
-	out.seal(out.pending.B[out.n:out.n+length], code, payload, size)
+	out.seal(out.pending.B[out.n:out.n+length], m.code, m.payload, size)
 	out.n += length
+	c.enqueued(m, length)
 	return out.batch, nil
+}
+
+// enqueued takes note of a frame of m in pending. It is called with out.mu held.
+func (c *Conn) enqueued(m *outgoing, length int) {
+	out := &c.out
+	out.frames++
+	out.stats.hashed = out.mac.Work()
+	c.traceWritten(m, length)
 }
 
 // writable returns the error that ended writing, if any. It is called with out.mu held.
@@ -177,13 +186,13 @@ func (c *Conn) flush(batch uint64) error {
 			out.wait()
 			continue
 		}
-		buf, n := out.pending, out.n
-		out.pending, out.n = bufpool.Buffer{}, 0
+		buf, n, frames := out.pending, out.n, out.frames
+		out.pending, out.n, out.frames = bufpool.Buffer{}, 0, 0
 		out.batch++
 		out.flushing = true
 		out.mu.Unlock()
 
-		n, err := c.writeAll(buf.B[:n])
+		n, err := c.writeAll(buf.B[:n], frames)
 		buf.Release(0) // ciphertext only
 
 		out.mu.Lock()
@@ -224,15 +233,16 @@ func (c *Conn) drain() error {
 
 // writePieces seals and writes a large frame piece by piece. It is called by the
 // writer that has taken out, with out.mu held, and gives that up meanwhile.
-func (c *Conn) writePieces(code uint64, payload []byte, size int) error {
+func (c *Conn) writePieces(m *outgoing, size int) error {
 	if err := c.drain(); err != nil {
 		return err
 	}
 	out := &c.out
 	out.mu.Unlock()
-	sent, err := c.sendPieces(code, payload, size)
+	sent, err := c.sendPieces(m, size)
 	out.mu.Lock()
 	out.stats.add(sent)
+	out.stats.hashed = out.mac.Work()
 	if err != nil {
 		out.fail(err)
 	}
@@ -240,17 +250,18 @@ func (c *Conn) writePieces(code uint64, payload []byte, size int) error {
 }
 
 // sendPieces is called by the writer that has taken out, without out.mu and with nothing pending.
-func (c *Conn) sendPieces(code uint64, payload []byte, size int) (sent directionStats, err error) {
+func (c *Conn) sendPieces(m *outgoing, size int) (sent directionStats, err error) {
 	out := &c.out
 	piece := bufpool.Get(pieceSize)
 	defer piece.Release(0)
 
 	// The first piece has the header and the block that holds the code.
-	payload = payload[out.encryptHead(piece.B, code, payload, size):]
+	payload := m.payload[out.encryptHead(piece.B, m.code, m.payload, size):]
 	headerMAC := out.mac.Header(piece.B[:headerSize])
 	n := headerSize + copy(piece.B[headerSize:], headerMAC[:])
 	out.mac.Absorb(piece.B[n : n+blockSize])
 	n += blockSize
+	frames := 0
 	for last := false; !last; n = 0 {
 		room := (len(piece.B) - n - blockSize) &^ (blockSize - 1) // but for the frame-mac
 		if last = len(payload) <= room; last {
@@ -263,10 +274,12 @@ func (c *Conn) sendPieces(code uint64, payload []byte, size int) (sent direction
 		if last {
 			tag := out.mac.Frame(ciphertext)
 			n += copy(piece.B[n:], tag[:])
+			frames = 1
+			c.traceWritten(m, wireLen(size))
 		} else {
 			out.mac.Absorb(ciphertext)
 		}
-		n, err := c.writeAll(piece.B[:n])
+		n, err := c.writeAll(piece.B[:n], frames)
 		sent.call(n)
 		if err != nil {
 			return sent, err
@@ -275,11 +288,14 @@ func (c *Conn) sendPieces(code uint64, payload []byte, size int) (sent direction
 	return sent, nil
 }
 
-// writeAll makes one call on the net.Conn. Whatever does not go through is fatal.
-func (c *Conn) writeAll(p []byte) (n int, err error) {
+// writeAll makes one call on the net.Conn, for bytes in which so many frames end. Whatever does not go through is fatal.
+func (c *Conn) writeAll(p []byte, frames int) (n int, err error) {
+	start := c.traceFlush()
 	n, err = c.conn.Write(p)
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}
-	return n, c.ioError(err)
+	err = c.ioError(err)
+	c.traceFlushed(start, frames, n, err)
+	return n, err
 }

@@ -32,6 +32,9 @@ type State struct {
 	n int
 }
 
+// Position returns how many bytes of the current block are absorbed, fewer than Rate.
+func (s *State) Position() int { return s.n }
+
 // Write absorbs p. It never fails.
 func (s *State) Write(p []byte) (int, error) {
 	blocks, tail, due := s.begin(p)
