@@ -28,8 +28,12 @@
 // # Ownership and concurrency
 //
 // An Initiator or Responder serves one handshake and one goroutine. Packets handed to ReadAuth and ReadAck are
-// neither modified nor kept; packets made by WriteAuth and WriteAck belong to the caller. Ephemeral private keys,
-// shared secrets and decrypted messages are overwritten with zeros when they have served, as far as Go allows it.
+// neither modified nor kept; packets made by WriteAuth and WriteAck belong to the caller.
+//
+// Private keys, nonces, shared secrets and decrypted messages are overwritten with zeros when they have served: at the
+// latest when the handshake is complete, and by the driver also when it fails. Out of reach are the key schedules inside
+// crypto/aes, the copies that a Keccak state of x/crypto makes of itself, and what is left on stacks. [Secrets] belongs to the
+// caller.
 //
 // # Randomness
 //

@@ -132,8 +132,7 @@ func (d *driver) finish(s Secrets, err error) (Secrets, error) {
 	if err == nil {
 		return s, nil
 	}
-	clear(s.AES)
-	clear(s.MAC)
+	s.wipe()
 	if _, ok := err.(*Error); !ok {
 		err = &Error{d.role, d.step, err}
 	}

@@ -29,6 +29,18 @@ type Secrets struct {
 	EphemeralX [coordinateSize]byte
 }
 
+// wipe forgets secrets that nobody is given.
+func (s *Secrets) wipe() {
+	clear(s.AES)
+	clear(s.MAC)
+	for _, state := range []hash.Hash{s.EgressMAC, s.IngressMAC} {
+		if state != nil {
+			state.Reset()
+		}
+	}
+	*s = Secrets{}
+}
+
 // derivation is the scratch of party.secrets.
 type derivation struct {
 	ephemeralKey [coordinateSize]byte

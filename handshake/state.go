@@ -116,6 +116,7 @@ func (h *Initiator) makeAuth(dst []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rlpx: signing auth: %w", err)
 	}
+	defer clear(signature)
 	auth := authMessage{signature, h.public[:], h.initiatorNonce[:]}
 	out, packet := appendPacket(dst, authSize+padding)
 	auth.append(message(packet)[:0])
@@ -287,8 +288,10 @@ func (h *Responder) writeAck(dst []byte) ([]byte, Secrets, error) {
 	return out, s, nil
 }
 
-// wipe forgets the private keys of a handshake that is complete.
+// wipe forgets the private keys and the nonces of a handshake that is complete. The scratch is cleared by who used it.
 func (p *party) wipe() {
 	clear(p.static[:])
 	clear(p.ephemeral[:])
+	clear(p.initiatorNonce[:])
+	clear(p.recipientNonce[:])
 }

@@ -16,14 +16,15 @@ import (
 func TestImportsRunOneWay(t *testing.T) {
 	const module = "github.com/go-rlpx/transport"
 	allowed := map[string][]string{
-		"handshake":         {},
-		"internal/bufpool":  {},
-		"internal/keccak":   {},
-		"mac":               {"internal/keccak"},
-		"rlpx":              {"handshake", "mac", "internal/bufpool", "internal/keccak"},
-		"rlpx/p2p":          {"rlpx"},
-		"internal/rlpxtest": {"handshake"},
-		"rlpx/cmd/rlpx":     {"rlpx/cmd/rlpx/internal/command"},
+		"handshake":                 {},
+		"internal/bufpool":          {},
+		"internal/keccak":           {},
+		"mac":                       {"internal/keccak"},
+		"rlpx":                      {"handshake", "mac", "internal/bufpool", "internal/keccak"},
+		"rlpx/p2p":                  {"rlpx"},
+		"internal/rlpxtest":         {"handshake"},
+		"internal/rlpxtest/secrecy": {},
+		"rlpx/cmd/rlpx":             {"rlpx/cmd/rlpx/internal/command"},
 		"rlpx/cmd/rlpx/internal/command": {"rlpx", "rlpx/p2p", "handshake", "rlpx/cmd/rlpx/internal/measure",
 			"rlpx/cmd/rlpx/internal/capture", "rlpx/cmd/rlpx/internal/decode", "rlpx/cmd/rlpx/internal/keylog"},
 		"rlpx/cmd/rlpx/internal/capture":     {},

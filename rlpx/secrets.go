@@ -71,6 +71,7 @@ func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote
 	c.local = &key.PublicKey
 	c.leaveListener()
 	c.establish(Secrets{AES: sec.AES, MAC: sec.MAC, EgressMAC: sec.EgressMAC, IngressMAC: sec.IngressMAC}, sec.Remote)
+	c.wipe(&sec)
 	return sec.Remote, steps, nil
 }
 

@@ -20,6 +20,11 @@ const (
 	maxCopyCost = 3
 )
 
+// encodeOverrun is how far behind the end of a block the encoder may leave bytes of
+// the message: its assembly copies literals 16 bytes at a time. Who releases
+// the buffer clears the block alone.
+const encodeOverrun = 16
+
 // maxCodeLen is the longest message code: a 64-bit RLP integer.
 const maxCodeLen = 9
 
@@ -27,7 +32,9 @@ const maxCodeLen = 9
 // the caller releases.
 func compress(data []byte) (block bufpool.Buffer, n int) {
 	block = bufpool.Get(snappy.MaxEncodedLen(len(data)))
-	return block, len(snappy.Encode(block.B, data))
+	n = len(snappy.Encode(block.B, data))
+	clear(block.B[n:min(n+encodeOverrun, len(block.B))])
+	return block, n
 }
 
 // decodedLen is the length that a block declares.

@@ -38,6 +38,7 @@ func Import(h hash.Hash) (s State, ok bool) {
 		return State{}, false
 	}
 	b, err := m.MarshalBinary()
+	defer clear(b) // a MAC's state is a secret
 	if err != nil || len(b) != marshaled || string(b[:offRate]) != magicKeccak ||
 		b[offRate] != Rate || b[offPosition] >= Rate || b[offDirection] != directionAbsorbing {
 		return State{}, false
