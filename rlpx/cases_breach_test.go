@@ -17,68 +17,74 @@ import (
 // The rest of the field bugs in framing and MAC: long sessions, breaches of the rules, sizes, and what both directions share.
 
 func TestCase_F9_ManyMessagesBothWays(t *testing.T) {
-	const messages = 1000
-	conn, _, peer := rawOverPipe(t, nil)
-	size := func(i int) int { return i * 7919 % 5001 }
-	errs := make(chan error, 2)
-	go func() {
-		for i := range messages {
-			if err := peer.SendMessage(uint64(i), pattern(size(i), byte(i))); err != nil {
-				errs <- err
-				return
+	for _, kind := range kindsOfConn {
+		t.Run(kind.name, func(t *testing.T) {
+			const messages = 1000
+			conn, _, peer := rawOver(t, kind.make, nil)
+			size := func(i int) int { return i * 7919 % 5001 }
+			errs := make(chan error, 2)
+			go func() {
+				for i := range messages {
+					if err := peer.SendMessage(uint64(i), pattern(size(i), byte(i))); err != nil {
+						errs <- err
+						return
+					}
+				}
+				errs <- nil
+			}()
+			go func() {
+				for i := range messages {
+					f, err := peer.ReadFrame()
+					if err != nil {
+						errs <- err
+						return
+					}
+					if !bytes.Equal(f.Data, rlpxtest.Data(uint64(i), pattern(size(i), byte(i)+1))) {
+						errs <- fmt.Errorf("message %d of ours is not what was written", i)
+						return
+					}
+				}
+				errs <- nil
+			}()
+			go func() {
+				for i := range messages {
+					if _, err := conn.Write(uint64(i), pattern(size(i), byte(i)+1)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}()
+			for i := range messages {
+				wantRead(t, conn, uint64(i), pattern(size(i), byte(i)))
 			}
-		}
-		errs <- nil
-	}()
-	go func() {
-		for i := range messages {
-			f, err := peer.ReadFrame()
-			if err != nil {
-				errs <- err
-				return
+			for range 2 {
+				if err := <-errs; err != nil {
+					t.Fatal(err)
+				}
 			}
-			if !bytes.Equal(f.Data, rlpxtest.Data(uint64(i), pattern(size(i), byte(i)+1))) {
-				errs <- fmt.Errorf("message %d of ours is not what was written", i)
-				return
-			}
-		}
-		errs <- nil
-	}()
-	go func() {
-		for i := range messages {
-			if _, err := conn.Write(uint64(i), pattern(size(i), byte(i)+1)); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	}()
-	for i := range messages {
-		wantRead(t, conn, uint64(i), pattern(size(i), byte(i)))
-	}
-	for range 2 {
-		if err := <-errs; err != nil {
-			t.Fatal(err)
-		}
+		})
 	}
 }
 
 func TestCase_F10_AfterBadMAC(t *testing.T) {
-	for _, at := range []int{0, headerSize, headerWire, headerWire + 16} {
-		conn, counting, peer := rawOverTCP(t, nil)
-		// A second good frame and more come with the bad one: none of it may be used.
-		wire := sealing([]byte{1, 2, 3}, []byte{4, 5, 6})(peer.Egress)
-		wire[at] ^= 4
-		if err := peer.Send(wire); err != nil {
-			t.Fatal(err)
-		}
-		text := badFrame
-		if at < headerWire {
-			text = badHeader
-		}
-		wantUnauthentic(t, conn, counting, text)
-		if conn.ConnectionState().PeerProven {
-			t.Error("proven by a bad MAC")
-		}
+	for _, kind := range kindsOfConn {
+		t.Run(kind.name, func(t *testing.T) {
+			for _, at := range []int{0, headerSize, headerWire, headerWire + 16} {
+				conn, counting, peer := rawOver(t, kind.make, nil)
+				// A second good frame and more come with the bad one: none of it may be used.
+				wire := sealing([]byte{1, 2, 3}, []byte{4, 5, 6})(peer.Egress)
+				wire[at] ^= 4
+				go peer.Send(wire)
+				text := badFrame
+				if at < headerWire {
+					text = badHeader
+				}
+				wantUnauthentic(t, conn, counting, text)
+				if conn.ConnectionState().PeerProven {
+					t.Error("proven by a bad MAC")
+				}
+			}
+		})
 	}
 }
 

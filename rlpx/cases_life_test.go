@@ -88,89 +88,102 @@ func TestCase_H16_Impersonation(t *testing.T) {
 
 // Everything at once, many times, for the race detector.
 func TestCase_L4_Stress(t *testing.T) {
-	rlpxtest.CheckGoroutines(t)
-	for round := range 30 {
-		a, b := tcpPipe(t)
-		counting := rlpxtest.Count(a)
-		sa, sb := rlpxtest.NewSecrets(uint64(round))
-		conn, other := initConn(counting, nil, sa), initConn(b, nil, sb)
-		var wg sync.WaitGroup
-		start := make(chan struct{})
-		for _, c := range []*Conn{conn, other} {
-			wg.Go(func() {
-				<-start
-				for {
-					if _, _, _, err := c.Read(); err != nil {
-						return
-					}
-				}
-			})
-			for w := range 8 {
-				wg.Go(func() {
-					<-start
-					for i := range 200 {
-						if _, err := c.Write(uint64(w), make([]byte, i*w*10)); err != nil {
-							return
-						}
-					}
-				})
+	for _, kind := range kindsOfConn {
+		t.Run(kind.name, func(t *testing.T) {
+			rlpxtest.CheckGoroutines(t)
+			stress := time.Second / 2
+			if raceEnabled {
+				stress = 5 * time.Second
 			}
-			wg.Go(func() {
-				<-start
-				for i := range 100 {
-					c.SetSnappy(false)
-					c.SetReadLimit(maxUint24 - i)
-					c.SetDeadline(time.Now().Add(time.Hour))
-					c.SetReadDeadline(time.Now().Add(time.Hour))
-					c.SetWriteDeadline(time.Now().Add(time.Hour))
-					_, _ = c.LocalAddr(), c.RemoteAddr()
-					_ = c.ConnectionState()
+			started := time.Now()
+			for round := 0; time.Since(started) < stress; round++ {
+				a, b := kind.make(t)
+				counting := rlpxtest.Count(a)
+				sa, sb := rlpxtest.NewSecrets(uint64(round))
+				conn, other := initConn(counting, nil, sa), initConn(b, nil, sb)
+				var wg sync.WaitGroup
+				start := make(chan struct{})
+				for _, c := range []*Conn{conn, other} {
+					wg.Go(func() {
+						<-start
+						for {
+							if _, _, _, err := c.Read(); err != nil {
+								return
+							}
+						}
+					})
+					for w := range 8 {
+						wg.Go(func() {
+							<-start
+							for i := range 200 {
+								if _, err := c.Write(uint64(w), make([]byte, i*w*10)); err != nil {
+									return
+								}
+							}
+						})
+					}
+					wg.Go(func() {
+						<-start
+						for i := range 100 {
+							c.SetSnappy(false)
+							c.SetReadLimit(maxUint24 - i)
+							c.SetDeadline(time.Now().Add(time.Hour))
+							c.SetReadDeadline(time.Now().Add(time.Hour))
+							c.SetWriteDeadline(time.Now().Add(time.Hour))
+							_, _ = c.LocalAddr(), c.RemoteAddr()
+							_ = c.ConnectionState()
+						}
+					})
 				}
-			})
-		}
-		for i := range 4 {
-			wg.Go(func() {
-				<-start
-				for range i * 50 {
-					_ = conn.ConnectionState()
+				for i := range 4 {
+					wg.Go(func() {
+						<-start
+						for range i * 50 {
+							_ = conn.ConnectionState()
+						}
+						conn.Close()
+					})
 				}
-				conn.Close()
-			})
-		}
-		close(start)
-		wg.Wait()
-		other.Close()
-		if n := counting.Closes.Load(); n != 1 {
-			t.Fatalf("net.Conn closed %d times", n)
-		}
+				close(start)
+				wg.Wait()
+				other.Close()
+				if n := counting.Closes.Load(); n != 1 {
+					t.Fatalf("net.Conn closed %d times", n)
+				}
+			}
+		})
 	}
 }
 
 // Close while the peer goes on and on, and does not listen.
 func TestCase_L6_CloseUnderFlood(t *testing.T) {
-	rlpxtest.CheckGoroutines(t)
-	conn, _, peer := rawOverTCP(t, nil)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for peer.SendData([]byte{2, 0xC0}) == nil {
-		}
-	})
-	read := make(chan struct{})
-	wg.Go(func() {
-		for i := 0; ; i++ {
-			if _, _, _, err := conn.Read(); err != nil {
-				return
+	for _, kind := range kindsOfConn {
+		t.Run(kind.name, func(t *testing.T) {
+			rlpxtest.CheckGoroutines(t)
+			conn, _, peer := rawOver(t, kind.make, nil)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for peer.SendData([]byte{2, 0xC0}) == nil {
+				}
+			})
+			read := make(chan struct{})
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					if _, _, _, err := conn.Read(); err != nil {
+						return
+					}
+					if i == 10 {
+						close(read)
+					}
+				}
+			})
+			<-read
+			if !rlpxtest.Within(func() { conn.Close() }) {
+				t.Fatal("Close does not return")
 			}
-			if i == 10 {
-				close(read)
-			}
-		}
-	})
-	<-read
-	if !rlpxtest.Within(func() { conn.Close() }) {
-		t.Fatal("Close does not return")
+			wg.Wait()
+		})
 	}
-	wg.Wait()
 }
 
 // Close ends whatever waits.

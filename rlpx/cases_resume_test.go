@@ -126,59 +126,63 @@ func TestCase_L14_Deadlines(t *testing.T) {
 
 // Messages of concurrent writers arrive whole, small and large ones, and each writer's in its order.
 func TestCase_L15_ConcurrentWriters(t *testing.T) {
-	writers, messages := 50, 200
-	if raceEnabled {
-		messages = 40
-	}
-	for _, snappyOn := range []bool{false, true} {
-		t.Run(fmt.Sprintf("snappy=%v", snappyOn), func(t *testing.T) {
-			a, b := tcpPipe(t)
-			ca, cb := pairOver(t, a, b)
-			ca.SetSnappy(snappyOn)
-			cb.SetSnappy(snappyOn)
-			var wg sync.WaitGroup
-			for w := range writers {
-				wg.Go(func() {
-					r := rand.New(rand.NewPCG(15, uint64(w)))
-					buf := rlpxtest.Random(r, 2000)
-					for i := range messages {
-						size := r.IntN(2000)
-						switch {
-						case r.IntN(2000) == 0:
-							size = 1<<20 + r.IntN(1<<20) // in pieces
-						case r.IntN(50) == 0:
-							size = r.IntN(100_000)
-						}
-						data := make([]byte, 8+size)
-						for at := 8; at < len(data); at += len(buf) {
-							copy(data[at:], buf)
-						}
-						data[4], data[5] = byte(i>>8), byte(i)
-						sum := crc32.ChecksumIEEE(data[4:])
-						data[0], data[1], data[2], data[3] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
-						if _, err := ca.Write(uint64(w), data); err != nil {
-							t.Error(err)
-							return
-						}
+	for _, kind := range kindsOfConn {
+		t.Run(kind.name, func(t *testing.T) {
+			writers, messages := 50, 200
+			if raceEnabled {
+				messages = 40
+			}
+			for _, snappyOn := range []bool{false, true} {
+				t.Run(fmt.Sprintf("snappy=%v", snappyOn), func(t *testing.T) {
+					a, b := kind.make(t)
+					ca, cb := pairOver(t, a, b)
+					ca.SetSnappy(snappyOn)
+					cb.SetSnappy(snappyOn)
+					var wg sync.WaitGroup
+					for w := range writers {
+						wg.Go(func() {
+							r := rand.New(rand.NewPCG(15, uint64(w)))
+							buf := rlpxtest.Random(r, 2000)
+							for i := range messages {
+								size := r.IntN(2000)
+								switch {
+								case r.IntN(2000) == 0:
+									size = 1<<20 + r.IntN(1<<20) // in pieces
+								case r.IntN(50) == 0:
+									size = r.IntN(100_000)
+								}
+								data := make([]byte, 8+size)
+								for at := 8; at < len(data); at += len(buf) {
+									copy(data[at:], buf)
+								}
+								data[4], data[5] = byte(i>>8), byte(i)
+								sum := crc32.ChecksumIEEE(data[4:])
+								data[0], data[1], data[2], data[3] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
+								if _, err := ca.Write(uint64(w), data); err != nil {
+									t.Error(err)
+									return
+								}
+							}
+						})
 					}
+					next := make([]int, writers)
+					for range writers * messages {
+						code, data, _, err := cb.Read()
+						if err != nil {
+							t.Fatal(err)
+						}
+						sum := crc32.ChecksumIEEE(data[4:])
+						if !bytes.Equal(data[:4], []byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}) {
+							t.Fatalf("message of writer %d is damaged", code)
+						}
+						if i := int(data[4])<<8 | int(data[5]); i != next[code] {
+							t.Fatalf("writer %d: message %d came when %d was due", code, i, next[code])
+						}
+						next[code]++
+					}
+					wg.Wait()
 				})
 			}
-			next := make([]int, writers)
-			for range writers * messages {
-				code, data, _, err := cb.Read()
-				if err != nil {
-					t.Fatal(err)
-				}
-				sum := crc32.ChecksumIEEE(data[4:])
-				if !bytes.Equal(data[:4], []byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}) {
-					t.Fatalf("message of writer %d is damaged", code)
-				}
-				if i := int(data[4])<<8 | int(data[5]); i != next[code] {
-					t.Fatalf("writer %d: message %d came when %d was due", code, i, next[code])
-				}
-				next[code]++
-			}
-			wg.Wait()
 		})
 	}
 }
@@ -233,36 +237,40 @@ func TestCase_L17_LentData(t *testing.T) {
 
 // Two sessions with the same key have nothing in common.
 func TestCase_L23_TwoSessionsOneKey(t *testing.T) {
-	ourKey, peerKey := newKey(t), newKey(t)
-	dial := func() (*Conn, *rlpxtest.RawPeer) {
-		ours, theirs := tcpPipe(t)
-		conn := Client(ours, &peerKey.PublicKey, &Config{Key: ourKey})
-		got := make(chan *rlpxtest.RawPeer, 1)
-		go func() {
-			peer, err := rlpxtest.Accept(context.Background(), theirs, peerKey)
-			if err != nil {
-				t.Error(err)
+	for _, kind := range kindsOfConn {
+		t.Run(kind.name, func(t *testing.T) {
+			ourKey, peerKey := newKey(t), newKey(t)
+			dial := func() (*Conn, *rlpxtest.RawPeer) {
+				ours, theirs := kind.make(t)
+				conn := Client(ours, &peerKey.PublicKey, &Config{Key: ourKey})
+				got := make(chan *rlpxtest.RawPeer, 1)
+				go func() {
+					peer, err := rlpxtest.Accept(context.Background(), theirs, peerKey)
+					if err != nil {
+						t.Error(err)
+					}
+					got <- peer
+				}()
+				if _, err := conn.HandshakeContext(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { conn.Close(); theirs.Close() })
+				return conn, <-got
 			}
-			got <- peer
-		}()
-		if _, err := conn.HandshakeContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close(); theirs.Close() })
-		return conn, <-got
-	}
-	c1, p1 := dial()
-	c2, p2 := dial()
-	if !p1.Remote.Equal(&ourKey.PublicKey) || !p2.Remote.Equal(&ourKey.PublicKey) {
-		t.Fatal("wrong key at the peer")
-	}
-	p1.SendMessage(1, []byte("one"))
-	p2.SendMessage(2, []byte("two"))
-	wantRead(t, c2, 2, []byte("two"))
-	wantRead(t, c1, 1, []byte("one"))
-	c1.Close()
-	go c2.Write(3, []byte("three"))
-	if f, err := p2.ReadFrame(); err != nil || string(f.Data) != "\x03three" {
-		t.Fatal(err)
+			c1, p1 := dial()
+			c2, p2 := dial()
+			if !p1.Remote.Equal(&ourKey.PublicKey) || !p2.Remote.Equal(&ourKey.PublicKey) {
+				t.Fatal("wrong key at the peer")
+			}
+			go p1.SendMessage(1, []byte("one"))
+			go p2.SendMessage(2, []byte("two"))
+			wantRead(t, c2, 2, []byte("two"))
+			wantRead(t, c1, 1, []byte("one"))
+			c1.Close()
+			go c2.Write(3, []byte("three"))
+			if f, err := p2.ReadFrame(); err != nil || string(f.Data) != "\x03three" {
+				t.Fatal(err)
+			}
+		})
 	}
 }

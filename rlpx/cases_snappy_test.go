@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -233,6 +234,49 @@ func TestCase_S9_SwitchWhileWriting(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	}
+}
+
+// Whatever stands for a block behind a valid MAC, Read returns the message that snappy makes of it or an error, and
+// the connection says for ever what it was. FuzzPayloadSnappy has more.
+func TestCase_S10_CorruptSnappy(t *testing.T) {
+	r := rand.New(rand.NewPCG(10, 10))
+	good := snappy.Encode(nil, append(pattern(3000, 1), rlpxtest.Random(r, 500)...))
+	messages, errs := 0, 0
+	for i := range 3000 {
+		payload := bytes.Clone(good)
+		switch i % 4 {
+		case 0: // some bytes are others
+			for range 1 + r.IntN(4) {
+				payload[r.IntN(len(payload))] = byte(r.Uint32())
+			}
+		case 1: // cut
+			payload = payload[:r.IntN(len(payload))]
+		case 2: // a part is missing
+			at := r.IntN(len(payload))
+			payload = append(payload[:at], payload[min(len(payload), at+r.IntN(20)):]...)
+		default: // noise, after a plausible length
+			payload = append(binary.AppendUvarint(nil, r.Uint64N(5000)), rlpxtest.Random(r, r.IntN(200))...)
+		}
+		conn, counting, _ := recorded(nil, nil, sealing(rlpxtest.Data(0x10, payload)))
+		conn.SetSnappy(true)
+		code, data, _, err := conn.Read()
+		want, wantErr := snappy.Decode(nil, payload)
+		if code != 0x10 || (err == nil) != (wantErr == nil) || err == nil && !bytes.Equal(data, want) {
+			t.Fatalf("%x: code %#x, %d bytes, %v; snappy says %v", payload, code, len(data), err, wantErr)
+		}
+		if err == nil {
+			messages++
+			continue
+		}
+		errs++
+		if !errors.Is(err, ErrProtocol) || data != nil {
+			t.Fatalf("%x: %d bytes, %v", payload, len(data), err)
+		}
+		wantDead(t, conn, counting, err)
+	}
+	if messages < 100 || errs < 1000 {
+		t.Errorf("%d messages and %d errors: the test is one-sided", messages, errs)
 	}
 }
 

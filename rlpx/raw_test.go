@@ -41,6 +41,12 @@ func rawOverTCP(t testing.TB, cfg *Config) (*Conn, *rlpxtest.Counting, *rlpxtest
 	return rawSession(t, cfg, ours, theirs)
 }
 
+func rawOver(t testing.TB, pair func(testing.TB) (net.Conn, net.Conn), cfg *Config) (*Conn, *rlpxtest.Counting, *rlpxtest.RawPeer) {
+	t.Helper()
+	ours, theirs := pair(t)
+	return rawSession(t, cfg, ours, theirs)
+}
+
 // recorded returns a Conn that reads what build sealed and then EOF.
 func recorded(cfg *Config, wrap func(net.Conn) net.Conn, build func(peer *rlpxtest.Direction) []byte) (*Conn, *rlpxtest.Counting, *rlpxtest.Script) {
 	a, b := rlpxtest.NewSecrets(rand.Uint64())

@@ -29,6 +29,8 @@ type slab struct {
 	mem   []byte
 	gen   atomic.Uint64
 	class int
+
+	tracker *Tracker // that counts it; the holder's alone
 }
 
 // Buffer is the handle of a lent buffer. The zero value holds nothing.
@@ -55,6 +57,10 @@ func Get(n int) Buffer {
 }
 
 func lend(s *slab) Buffer {
+	if t := tracker.Load(); t != nil {
+		t.lent.Add(1)
+		s.tracker = t
+	}
 	return Buffer{B: s.mem, slab: s, gen: s.gen.Add(1)}
 }
 
@@ -71,6 +77,10 @@ func (b *Buffer) Release(dirty int) {
 	}
 	clear(s.mem[:dirty])
 	*b = Buffer{}
+	if s.tracker != nil {
+		s.tracker.lent.Add(-1)
+		s.tracker = nil
+	}
 	if s.class != unpooled {
 		pools[s.class].Put(s)
 	}

@@ -135,3 +135,33 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestTrack(t *testing.T) {
+	before := Get(100)
+	tracker := Track()
+	defer tracker.Stop()
+	sizes := []int{0, 5000, MaxSize, MaxSize + 1}
+	var held []Buffer
+	for i, size := range sizes {
+		held = append(held, Get(size))
+		if n := tracker.Lent(); n != i+1 {
+			t.Errorf("%d lent, want %d", n, i+1)
+		}
+	}
+	before.Release(0)
+	if n := tracker.Lent(); n != len(sizes) {
+		t.Errorf("%d lent after one came back that was not counted", n)
+	}
+	tracker.Stop()
+	after := Get(100)
+	for i := range held {
+		held[i].Release(0)
+	}
+	if n := tracker.Lent(); n != 0 {
+		t.Errorf("%d lent in the end", n)
+	}
+	after.Release(0)
+	if n := tracker.Lent(); n != 0 {
+		t.Errorf("%d lent after one that was lent later came back", n)
+	}
+}

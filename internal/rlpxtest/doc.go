@@ -11,6 +11,11 @@
 // a net.Conn: it sends any header and any frame data with correct MACs, damages and
 // cuts what it sends, stalls and resets, and shows what it receives as it was on the wire.
 //
+// # Recorded sessions
+//
+// A [Recorder] takes down a live session below the connection under test, as a [Transcript]: a text file
+// that can be replayed without the peer. A Session opens its frames.
+//
 // # Imports
 //
 // Nothing here imports package rlpx, so that its own tests can use this. Secrets

@@ -170,10 +170,10 @@ func TestCase_L10_PeerVanishes(t *testing.T) {
 	onNetworks(t, func(t *testing.T, n network) {
 		checkLeaks(t)
 		for _, phase := range phases {
-			for i := range 6 {
+			for i := range 20 {
 				s, p := n.session(t, &SessionConfig{Capabilities: testCaps, StallTimeout: 50 * time.Millisecond})
 				phase.run(s, p)
-				time.Sleep(time.Duration(i) * 500 * time.Microsecond)
+				time.Sleep(time.Duration(i%7) * 300 * time.Microsecond)
 				if i%2 == 0 {
 					p.Reset()
 				} else {

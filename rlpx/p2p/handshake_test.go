@@ -248,35 +248,63 @@ func TestCase_D5_NoHello(t *testing.T) {
 
 // Many peers that say nothing, or half of something, leave nothing behind.
 func TestCase_D5_ManyHalfOpen(t *testing.T) {
-	checkLeaks(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 32) // for the encrypted handshakes, which need the CPU
-	const many = 200
-	waiting := make(chan struct{}, many)
-	for i := range many {
-		wg.Go(func() {
-			slots <- struct{}{}
-			conn, p := tcp.peer(t, nil)
-			<-slots
-			defer p.Conn.Close()
-			wire := p.Egress.Seal(rlpxtest.Data(HelloCode, p.hello(5)))
-			p.Send(wire[:i%len(wire)])
-			waiting <- struct{}{}
-			_, err := Handshake(ctx, conn, testHello())
-			if !errors.Is(err, context.Canceled) {
-				t.Error(err)
+	// All of it at one deadline, or by a cancel while they wait.
+	for _, how := range []error{context.DeadlineExceeded, context.Canceled} {
+		t.Run(how.Error(), func(t *testing.T) {
+			checkLeaks(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var wg sync.WaitGroup
+			slots := make(chan struct{}, 32) // for the encrypted handshakes, which need the CPU
+			const many = 1000
+			waiting := make(chan struct{}, many)
+			for i := range many {
+				wg.Go(func() {
+					slots <- struct{}{}
+					ours, theirs := tcp.pair(t)
+					counted := &closes{Conn: ours}
+					conn, p := peerOver(t, counted, theirs, &rlpx.Config{HandshakeTimeout: time.Hour}) // no deadline but ours
+					<-slots
+					defer p.Conn.Close()
+					wire := p.Egress.Seal(rlpxtest.Data(HelloCode, p.hello(5)))
+					ctx := ctx
+					if how == context.DeadlineExceeded {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
+						defer cancel()
+					}
+					var dribbler sync.WaitGroup
+					defer dribbler.Wait()
+					if i%2 == 0 {
+						p.Send(wire[:i%len(wire)])
+					} else {
+						dribbler.Go(func() {
+							p.Dribble(wire[:len(wire)-1], func(int) { time.Sleep(20 * time.Millisecond) })
+						})
+					}
+					waiting <- struct{}{}
+					_, err := Handshake(ctx, conn, testHello())
+					p.Conn.Close()
+					if !errors.Is(err, how) {
+						t.Error(err)
+					}
+					if _, _, _, err := conn.Read(); !errors.Is(err, net.ErrClosed) {
+						t.Errorf("connection not closed: %v", err)
+					}
+					if n := counted.n.Load(); n != 1 {
+						t.Errorf("closed %d times", n)
+					}
+				})
 			}
-			if _, _, _, err := conn.Read(); !errors.Is(err, net.ErrClosed) {
-				t.Errorf("connection not closed: %v", err)
+			for range many {
+				<-waiting
 			}
+			if how == context.Canceled {
+				cancel()
+			}
+			wg.Wait()
 		})
 	}
-	for range many {
-		<-waiting
-	}
-	cancel()
-	wg.Wait()
 }
 
 // Handshake ends at once when its context does, also one that is done from the start.
@@ -317,26 +345,29 @@ func TestCase_L8_CloseDuringHello(t *testing.T) {
 // Deadlines of the connection hold beside the context, and a read that they end is taken up by
 // Handshake at the byte where it stopped.
 func TestCase_L14_HelloAfterExpiredDeadline(t *testing.T) {
-	for _, cut := range []int{1, 16, 31, 33, 60} {
-		conn, p := pipe.peer(t, nil)
-		wire := p.Egress.Seal(rlpxtest.Data(HelloCode, p.hello(5)))
-		sent := make(chan error, 1)
-		go func() { sent <- p.Send(wire[:cut]) }()
-		conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
-		if _, _, _, err := conn.Read(); !isTimeout(err) {
-			t.Fatal(err)
+	onNetworks(t, func(t *testing.T, n network) {
+		for _, cut := range []int{1, 16, 31, 33, 60} {
+			conn, p := n.peer(t, nil)
+			wire := p.Egress.Seal(rlpxtest.Data(HelloCode, p.hello(5)))
+			sent := make(chan error, 1)
+			go func() { sent <- p.Send(wire[:cut]) }()
+			conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+			if _, _, _, err := conn.Read(); !isTimeout(err) {
+				t.Fatal(err)
+			}
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+			conn.SetReadDeadline(time.Time{})
+			result := shake(t.Context(), conn, testHello())
+			p.read()
+			p.Send(wire[cut:])
+			if r := <-result; r.err != nil || r.hello.Name != "raw" {
+				t.Fatalf("cut at %d: %v", cut, r.err)
+			}
 		}
-		if err := <-sent; err != nil {
-			t.Fatal(err)
-		}
-		conn.SetReadDeadline(time.Time{})
-		result := shake(t.Context(), conn, testHello())
-		p.read()
-		p.Send(wire[cut:])
-		if r := <-result; r.err != nil || r.hello.Name != "raw" {
-			t.Fatalf("cut at %d: %v", cut, r.err)
-		}
-	}
+
+	})
 }
 
 // The peer vanishes at any point of the Hello phase.

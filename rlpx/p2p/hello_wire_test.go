@@ -50,19 +50,22 @@ func TestCase_B13_OtherIdentity(t *testing.T) {
 }
 
 func TestCase_B14_IdentityOnWire(t *testing.T) {
-	for _, tt := range []struct {
-		length int
-		want   error
-	}{{0, ErrInvalidIdentity}, {32, ErrInvalidIdentity}, {63, ErrInvalidIdentity}, {65, ErrInvalidIdentity}, {64, ErrNullIdentity}} {
-		t.Run(fmt.Sprint(tt.length), func(t *testing.T) {
-			conn, p := pipe.peer(t, nil)
-			result := shake(t.Context(), conn, testHello())
-			p.read()
-			p.SendMessage(HelloCode, helloWith(t, partID, str(make([]byte, tt.length))))
-			p.wantFarewell(DiscInvalidIdentity)
-			wantErr(t, (<-result).err, tt.want)
-		})
-	}
+	onNetworks(t, func(t *testing.T, n network) {
+		for _, tt := range []struct {
+			length int
+			want   error
+		}{{0, ErrInvalidIdentity}, {32, ErrInvalidIdentity}, {63, ErrInvalidIdentity}, {65, ErrInvalidIdentity}, {64, ErrNullIdentity}} {
+			t.Run(fmt.Sprint(tt.length), func(t *testing.T) {
+				conn, p := n.peer(t, nil)
+				result := shake(t.Context(), conn, testHello())
+				p.read()
+				p.SendMessage(HelloCode, helloWith(t, partID, str(make([]byte, tt.length))))
+				p.wantFarewell(DiscInvalidIdentity)
+				wantErr(t, (<-result).err, tt.want)
+			})
+		}
+
+	})
 }
 
 // closes counts how often a net.Conn is closed.
@@ -121,18 +124,21 @@ func TestCase_B15_Self(t *testing.T) {
 }
 
 func TestCase_B23_HelloCodeOnWire(t *testing.T) {
-	conn, p := pipe.peer(t, nil)
-	result := shake(t.Context(), conn, testHello())
-	frame, err := p.ReadFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if frame.Data[0] != 0x80 {
-		t.Errorf("our Hello begins with %#02x", frame.Data[0])
-	}
-	p.SendData(append([]byte{0x00}, p.hello(5)...)) // not canonical
-	p.wantFarewell(DiscProtocolError)
-	wantErr(t, (<-result).err, rlpx.ErrProtocol)
+	onNetworks(t, func(t *testing.T, n network) {
+		conn, p := n.peer(t, nil)
+		result := shake(t.Context(), conn, testHello())
+		frame, err := p.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if frame.Data[0] != 0x80 {
+			t.Errorf("our Hello begins with %#02x", frame.Data[0])
+		}
+		p.SendData(append([]byte{0x00}, p.hello(5)...)) // not canonical
+		p.wantFarewell(DiscProtocolError)
+		wantErr(t, (<-result).err, rlpx.ErrProtocol)
+
+	})
 }
 
 // Before Hello is through, nothing larger than a Hello is read.
@@ -167,32 +173,35 @@ func TestCase_D3_HelloLimitOnWire(t *testing.T) {
 
 // Compression goes by the versions of both Hellos and by nothing else.
 func TestCase_S7_SnappyByHelloVersion(t *testing.T) {
-	for _, ours := range []uint64{0, 4, 5, 55} {
-		for _, theirs := range []uint64{0, 3, 4, 5, 6, 22, 55, 1 << 32, 1<<64 - 1} {
-			t.Run(fmt.Sprintf("ours=%d/theirs=%d", ours, theirs), func(t *testing.T) {
-				conn, p := pipe.peer(t, nil)
-				hello := testHello()
-				hello.Version = ours
-				result := shake(t.Context(), conn, hello)
-				_, payload := p.read()
-				sent, err := DecodeHello(payload)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := max(ours, 4); ours > 0 && sent.Version != want || ours == 0 && sent.Version != Version {
-					t.Errorf("sent version %d", sent.Version)
-				}
-				p.SendMessage(HelloCode, p.hello(theirs))
-				r := <-result
-				if r.err != nil || r.hello.Version != theirs {
-					t.Fatal(r.hello, r.err)
-				}
-				if got, want := conn.ConnectionState().Snappy, ours != 4 && theirs >= 5; got != want {
-					t.Errorf("compression is %v, want %v", got, want)
-				}
-			})
+	onNetworks(t, func(t *testing.T, n network) {
+		for _, ours := range []uint64{0, 4, 5, 55} {
+			for _, theirs := range []uint64{0, 3, 4, 5, 6, 22, 55, 1 << 32, 1<<64 - 1} {
+				t.Run(fmt.Sprintf("ours=%d/theirs=%d", ours, theirs), func(t *testing.T) {
+					conn, p := n.peer(t, nil)
+					hello := testHello()
+					hello.Version = ours
+					result := shake(t.Context(), conn, hello)
+					_, payload := p.read()
+					sent, err := DecodeHello(payload)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if want := max(ours, 4); ours > 0 && sent.Version != want || ours == 0 && sent.Version != Version {
+						t.Errorf("sent version %d", sent.Version)
+					}
+					p.SendMessage(HelloCode, p.hello(theirs))
+					r := <-result
+					if r.err != nil || r.hello.Version != theirs {
+						t.Fatal(r.hello, r.err)
+					}
+					if got, want := conn.ConnectionState().Snappy, ours != 4 && theirs >= 5; got != want {
+						t.Errorf("compression is %v, want %v", got, want)
+					}
+				})
+			}
 		}
-	}
+
+	})
 }
 
 // The first compressed message may come in one segment with Hello.

@@ -178,8 +178,14 @@ func TestCase_L3_NothingAfterDisconnect(t *testing.T) {
 func TestCase_L4_Stress(t *testing.T) {
 	onNetworks(t, func(t *testing.T, n network) {
 		checkLeaks(t)
-		for range 10 {
-			a, b := n.sessions(t, testConfig(), testConfig())
+		for start := time.Now(); time.Since(start) < stress; {
+			var ends []*closes
+			counted := network{n.name, func(t testing.TB) (net.Conn, net.Conn) {
+				c1, c2 := n.pair(t)
+				ends = []*closes{{Conn: c1}, {Conn: c2}}
+				return ends[0], ends[1]
+			}}
+			a, b := counted.sessions(t, testConfig(), testConfig())
 			var wg sync.WaitGroup
 			for _, s := range []*Session{a, b} {
 				for i := range 8 {
@@ -209,6 +215,7 @@ func TestCase_L4_Stress(t *testing.T) {
 						_ = s.RemoteKey()
 						_ = s.ConnectionState()
 						_ = s.Stats()
+						s.conn.SetReadDeadline(time.Now().Add(time.Hour))
 						time.Sleep(time.Millisecond)
 					}
 				})
@@ -220,6 +227,11 @@ func TestCase_L4_Stress(t *testing.T) {
 			wg.Wait()
 			<-a.Done()
 			<-b.Done()
+			for _, c := range ends {
+				if n := c.n.Load(); n != 1 {
+					t.Fatalf("net.Conn closed %d times", n)
+				}
+			}
 		}
 	})
 }
@@ -259,42 +271,45 @@ func TestCase_L8_CloseUnblocks(t *testing.T) {
 
 // Whatever can be asked before, without or after a session has a harmless answer.
 func TestCase_L11_Accessors(t *testing.T) {
-	a, _ := net.Pipe()
-	state := rlpx.Server(a, nil).ConnectionState()
-	if state.RemoteKey != nil || state.LocalKey != nil || state.PeerProven {
-		t.Errorf("before the handshake: %+v", state)
-	}
-	for _, text := range []string{
-		new(Hello).String(), new(Hello).PrintableName(), Cap{}.String(), new(DisconnectError).Error(), new(UselessPeerError).Error(),
-		DiscReason(0xffff).String(),
-	} {
-		checkText(t, text)
-	}
-	if _, ok := new(Matched).Find(""); ok || new(Matched).Len() != 0 {
-		t.Error("something is shared in nothing")
-	}
-	if new(SessionConfig).Clone() == nil || (*SessionConfig)(nil).Clone() != nil {
-		t.Error("Clone")
-	}
+	onNetworks(t, func(t *testing.T, n network) {
+		a, _ := net.Pipe()
+		state := rlpx.Server(a, nil).ConnectionState()
+		if state.RemoteKey != nil || state.LocalKey != nil || state.PeerProven {
+			t.Errorf("before the handshake: %+v", state)
+		}
+		for _, text := range []string{
+			new(Hello).String(), new(Hello).PrintableName(), Cap{}.String(), new(DisconnectError).Error(), new(UselessPeerError).Error(),
+			DiscReason(0xffff).String(),
+		} {
+			checkText(t, text)
+		}
+		if _, ok := new(Matched).Find(""); ok || new(Matched).Len() != 0 {
+			t.Error("something is shared in nothing")
+		}
+		if new(SessionConfig).Clone() == nil || (*SessionConfig)(nil).Clone() != nil {
+			t.Error("Clone")
+		}
 
-	s, p := tcp.session(t, nil)
-	p.Conn.Close()
-	<-s.Done()
-	if _, err := s.Ping(t.Context()); err != s.Err() {
-		t.Errorf("Ping: %v", err)
-	}
-	if err := s.Capability("aaa").Write(0, nil); err != s.Err() {
-		t.Errorf("Write: %v", err)
-	}
-	if _, _, err := s.Capability("aaa").Read(t.Context()); err != s.Err() {
-		t.Errorf("Read: %v", err)
-	}
-	if err := s.Disconnect(DiscRequested); err != s.Err() || errors.Is(err, DiscRequested) {
-		t.Errorf("Disconnect: %v", err)
-	}
-	if s.Remote().Name != "raw" || s.RemoteKey() == nil || s.RemoteAddr() == nil {
-		t.Error("accessors")
-	}
+		s, p := n.session(t, nil)
+		p.Conn.Close()
+		<-s.Done()
+		if _, err := s.Ping(t.Context()); err != s.Err() {
+			t.Errorf("Ping: %v", err)
+		}
+		if err := s.Capability("aaa").Write(0, nil); err != s.Err() {
+			t.Errorf("Write: %v", err)
+		}
+		if _, _, err := s.Capability("aaa").Read(t.Context()); err != s.Err() {
+			t.Errorf("Read: %v", err)
+		}
+		if err := s.Disconnect(DiscRequested); err != s.Err() || errors.Is(err, DiscRequested) {
+			t.Errorf("Disconnect: %v", err)
+		}
+		if s.Remote().Name != "raw" || s.RemoteKey() == nil || s.RemoteAddr() == nil {
+			t.Error("accessors")
+		}
+
+	})
 }
 
 // Writers do not mix.
@@ -343,31 +358,34 @@ func TestCase_L15_ManyWriters(t *testing.T) {
 
 // Two sessions of the same two nodes share nothing.
 func TestCase_L23_TwoSessionsOfOneKey(t *testing.T) {
-	keyA, keyB := newKey(t), newKey(t)
-	var sessions [2][2]*Session
-	for i := range sessions {
-		a, b := tcp.conns(t, keyA, keyB)
-		other := make(chan *Session, 1)
-		go func() {
-			s, err := NewSession(t.Context(), b, testConfig())
+	onNetworks(t, func(t *testing.T, n network) {
+		keyA, keyB := newKey(t), newKey(t)
+		var sessions [2][2]*Session
+		for i := range sessions {
+			a, b := n.conns(t, keyA, keyB)
+			other := make(chan *Session, 1)
+			go func() {
+				s, err := NewSession(t.Context(), b, testConfig())
+				if err != nil {
+					t.Error(err)
+				}
+				other <- s
+			}()
+			s, err := NewSession(t.Context(), a, testConfig())
 			if err != nil {
-				t.Error(err)
+				t.Fatal(err)
 			}
-			other <- s
-		}()
-		s, err := NewSession(t.Context(), a, testConfig())
-		if err != nil {
-			t.Fatal(err)
+			sessions[i] = [2]*Session{s, <-other}
 		}
-		sessions[i] = [2]*Session{s, <-other}
-	}
-	sessions[0][0].Disconnect(DiscAlreadyConnected)
-	wantDone(t, sessions[0][1], &DisconnectError{DiscAlreadyConnected, true})
-	if _, err := sessions[1][0].Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
-	sessions[1][0].Close()
-	<-sessions[1][1].Done()
+		sessions[0][0].Disconnect(DiscAlreadyConnected)
+		wantDone(t, sessions[0][1], &DisconnectError{DiscAlreadyConnected, true})
+		if _, err := sessions[1][0].Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+		sessions[1][0].Close()
+		<-sessions[1][1].Done()
+
+	})
 }
 
 // Control messages do not queue behind the data of other writers.

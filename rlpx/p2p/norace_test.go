@@ -2,5 +2,7 @@
 
 package p2p
 
-// flood is how many messages make one.
-const flood = 200_000
+import "time"
+
+// stress is how long everything is done at once. It is for the race detector.
+const stress = time.Second

@@ -2,5 +2,7 @@
 
 package p2p
 
-// flood is how many messages make one: fewer where each takes ten times as long.
-const flood = 20_000
+import "time"
+
+// stress is how long everything is done at once.
+const stress = 5 * time.Second

@@ -38,6 +38,8 @@ func parseTarget(text string) (target, error) {
 	switch {
 	case host == "":
 		return target{}, fmt.Errorf("the node URL of %s has no address to dial", shortID(t.key))
+	case host != printable(host, len(host)):
+		return target{}, fmt.Errorf("the node URL of %s has an impossible host name: %s", shortID(t.key), printable(host, 64))
 	case node.TCP() == 0:
 		return target{}, fmt.Errorf("the node URL of %s has no TCP port to dial", shortID(t.key))
 	}
