@@ -37,7 +37,12 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		workDir = dir
-		return m.Run()
+		code := m.Run()
+		if err := checkReadme(code); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+		return code
 	}())
 }
 
@@ -156,6 +161,7 @@ func unavailable(t *testing.T, what string, err error) {
 	if os.Getenv(requireEnv) != "" && os.Getenv(requireEnv) != "0" {
 		t.Fatalf("%s is required (%s) and cannot be had: %v", what, requireEnv, err)
 	}
+	partial.Store(true)
 	announce("SKIPPED %s: NOT TESTED AGAINST %s, which cannot be had: %v", t.Name(), strings.ToUpper(what), err)
 	t.Skipf("no %s: %v", what, err)
 }

@@ -35,6 +35,9 @@ func TestPingGeth(t *testing.T) {
 func TestDevp2pPingsServe(t *testing.T) {
 	devp2p := devp2pProgram.build(t)
 	expectDevp2pPing(t, devp2p, startServe(t))
+	r := gethRow(t, gethTool, weServe, 5)
+	seen(t, r, handshakeColumn, itSentAuth)
+	seen(t, r, helloColumn, "prints ours")
 }
 
 // TestDevp2pPingsUnknownKey shows that a wrong node key is found out, by devp2p as by us.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/core/forkid"
@@ -64,11 +65,32 @@ func ended(t *testing.T, session *p2p.Session) error {
 	}
 }
 
-// expectDisconnect checks that a session ended with the peer's Disconnect for the given reason.
+// reasonWords are the reasons as people read them.
+var reasonWords = map[p2p.DiscReason]string{
+	p2p.DiscRequested:           "disconnect requested",
+	p2p.DiscNetworkError:        "network error",
+	p2p.DiscProtocolError:       "breach of protocol",
+	p2p.DiscUselessPeer:         "useless peer",
+	p2p.DiscTooManyPeers:        "too many peers",
+	p2p.DiscAlreadyConnected:    "already connected",
+	p2p.DiscIncompatibleVersion: "incompatible p2p protocol version",
+	p2p.DiscInvalidIdentity:     "null or invalid node identity",
+	p2p.DiscQuitting:            "client quitting",
+	p2p.DiscUnexpectedIdentity:  "unexpected node identity",
+	p2p.DiscSelf:                "connected to itself",
+	p2p.DiscReadTimeout:         "read timeout",
+	p2p.DiscSubprotocolError:    "subprotocol error",
+}
+
+// expectDisconnect checks that a session ended with the peer's Disconnect for the given reason,
+// and that the error has it in words.
 func expectDisconnect(t *testing.T, err error, want p2p.DiscReason) {
 	t.Helper()
-	if disconnect, ok := errors.AsType[*p2p.DisconnectError](err); !ok || !disconnect.Remote || disconnect.Reason != want {
+	disconnect, ok := errors.AsType[*p2p.DisconnectError](err)
+	if !ok || !disconnect.Remote || disconnect.Reason != want {
 		t.Errorf("the session ended with %v, want the peer's Disconnect: %v", err, want)
+	} else if words := "disconnected by peer: " + reasonWords[want]; reasonWords[want] == "" || !strings.Contains(err.Error(), words) {
+		t.Errorf("the session ended with %q, want %q in it", err, words)
 	}
 }
 
@@ -101,30 +123,42 @@ func (l *listener) accept(t *testing.T) *rlpx.Conn {
 	return conn
 }
 
-// ethPeer speaks eth with a node whose chain is the genesis block.
+// ethPeer speaks eth with a node.
 type ethPeer struct {
 	ch      *p2p.Channel
 	version uint64
 	genesis *types.Block
+	head    *types.Block
 }
 
+// newEthPeer is for a node whose chain is the genesis block.
 func newEthPeer(t *testing.T, session *p2p.Session) *ethPeer {
 	t.Helper()
 	ch := session.Capability("eth")
 	if ch == nil {
 		t.Fatalf("eth is not shared with %v", session.Remote())
 	}
-	return &ethPeer{ch, ch.Shared().Version, genesis().ToBlock()}
+	block := genesis().ToBlock()
+	return &ethPeer{ch, ch.Shared().Version, block, block}
 }
 
-// status is the right Status of a node that knows the genesis block.
+// newChainPeer is for a node that has the whole chain.
+func newChainPeer(t *testing.T, session *p2p.Session) *ethPeer {
+	t.Helper()
+	p := newEthPeer(t, session)
+	p.head = testChain().head()
+	return p
+}
+
+// status is the right Status of a node that has the chain up to head.
 func (p *ethPeer) status() eth.StatusPacket {
 	return eth.StatusPacket{
 		ProtocolVersion: uint32(p.version),
 		NetworkID:       chainID,
 		Genesis:         p.genesis.Hash(),
-		ForkID:          forkid.NewID(genesis().Config, p.genesis, 0, 0),
-		LatestBlockHash: p.genesis.Hash(),
+		ForkID:          forkid.NewID(genesis().Config, p.genesis, p.head.NumberU64(), p.head.Time()),
+		LatestBlock:     p.head.NumberU64(),
+		LatestBlockHash: p.head.Hash(),
 	}
 }
 

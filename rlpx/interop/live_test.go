@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -64,6 +65,7 @@ func TestGethDialed(t *testing.T) {
 			if err := session.Err(); err != nil {
 				t.Fatal(err)
 			}
+			seenEth(t, gethRow(t, geth, weDial, 5), session)
 		})
 	}
 }
@@ -78,30 +80,51 @@ func TestGethDials(t *testing.T) {
 	if _, err := session.Ping(step(t)); err != nil {
 		t.Fatalf("Ping: %v", err)
 	}
+	seenEth(t, gethRow(t, geth, weServe, 5), session)
 }
 
-// TestGethRefusesStatus sees how geth ends a session whose Status does not fit.
+// seenEth notes what a session with geth has shown.
+func seenEth(t *testing.T, r row, session *p2p.Session) {
+	t.Helper()
+	seenSession(t, r, session)
+	seen(t, r, pingColumn, oursAnswered)
+}
+
+// TestGethRefusesStatus sees how geth ends a session whose Status does not fit. The Disconnect of all of
+// them is the same; what was wrong is in its log.
 func TestGethRefusesStatus(t *testing.T) {
 	n := startGeth(t, gethConfig{})
-	for name, spoil := range map[string]func(*eth.StatusPacket){
-		"network id":   func(s *eth.StatusPacket) { s.NetworkID++ },
-		"genesis":      func(s *eth.StatusPacket) { s.Genesis[0] ^= 1 },
-		"eth version":  func(s *eth.StatusPacket) { s.ProtocolVersion-- },
-		"fork id":      func(s *eth.StatusPacket) { s.ForkID.Hash[0] ^= 1 },
-		"block range":  func(s *eth.StatusPacket) { s.EarliestBlock = s.LatestBlock + 1 },
-		"latest block": func(s *eth.StatusPacket) { s.LatestBlockHash = common.Hash{} },
+	for _, tc := range []struct {
+		name  string
+		spoil func(*eth.StatusPacket)
+		log   string
+	}{
+		{"wrong network", func(s *eth.StatusPacket) { s.NetworkID++ }, "network ID mismatch"},
+		{"wrong genesis", func(s *eth.StatusPacket) { s.Genesis[0] ^= 1 }, "genesis mismatch"},
+		{"wrong eth version", func(s *eth.StatusPacket) { s.ProtocolVersion-- }, "protocol version mismatch"},
+		{"wrong fork id", func(s *eth.StatusPacket) { s.ForkID.Hash[0] ^= 1 }, "fork ID rejected"},
+		{"wrong block range", func(s *eth.StatusPacket) { s.EarliestBlock = s.LatestBlock + 1 }, "earliest > latest"},
+		{"no latest block", func(s *eth.StatusPacket) { s.LatestBlockHash = common.Hash{} }, "zero latest hash"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			session := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
 			p := newEthPeer(t, session)
 			status := p.status()
-			spoil(&status)
+			tc.spoil(&status)
 			if err := p.send(eth.StatusMsg, &status); err != nil {
 				t.Fatal(err)
 			}
 			expectDisconnect(t, ended(t, session), p2p.DiscSubprotocolError)
+			seenReason(t, p2p.DiscSubprotocolError)
+			n.await(`Ethereum handshake failed .*err=".*` + regexp.QuoteMeta(tc.log))
 		})
 	}
+}
+
+// seenReason notes a reason that geth gave for a Disconnect.
+func seenReason(t *testing.T, reason p2p.DiscReason) {
+	t.Helper()
+	seen(t, gethRow(t, geth, weDial, 5), disconnectColumn, "heard: "+reason.String())
 }
 
 // TestGethDisconnects collects the other reasons for which geth ends a session.
@@ -126,9 +149,8 @@ func TestGethDisconnects(t *testing.T) {
 		if err != nil || code != p2p.DisconnectCode {
 			t.Fatalf("code %#x, error %v; want Disconnect", code, err)
 		}
-		if reason := p2p.DecodeDisconnect(data); reason != p2p.DiscUselessPeer {
-			t.Errorf("reason %v", reason)
-		}
+		expectDisconnect(t, &p2p.DisconnectError{Reason: p2p.DecodeDisconnect(data), Remote: true}, p2p.DiscUselessPeer)
+		seenReason(t, p2p.DiscUselessPeer)
 	})
 
 	t.Run("already connected", func(t *testing.T) {
@@ -154,6 +176,7 @@ func TestGethDisconnects(t *testing.T) {
 			t.Fatalf("first session: %v", errs[0])
 		}
 		expectDisconnect(t, errs[1], p2p.DiscAlreadyConnected)
+		seenReason(t, p2p.DiscAlreadyConnected)
 	})
 
 	t.Run("too many peers", func(t *testing.T) {
@@ -165,6 +188,7 @@ func TestGethDisconnects(t *testing.T) {
 		if _, err := first.Ping(step(t)); err != nil {
 			t.Errorf("the first session: %v", err)
 		}
+		seenReason(t, p2p.DiscTooManyPeers)
 	})
 
 	t.Run("message that does not decode", func(t *testing.T) {
@@ -178,10 +202,12 @@ func TestGethDisconnects(t *testing.T) {
 			t.Fatal(err)
 		}
 		expectDisconnect(t, ended(t, session), p2p.DiscProtocolError)
+		seenReason(t, p2p.DiscProtocolError)
 	})
 
 	t.Run("quitting", func(t *testing.T) {
 		if runtime.GOOS == "windows" {
+			partial.Store(true)
 			t.Skip("no interrupt to end geth with")
 		}
 		n := startGeth(t, gethConfig{})
@@ -191,6 +217,7 @@ func TestGethDisconnects(t *testing.T) {
 			t.Fatal(err)
 		}
 		expectDisconnect(t, ended(t, session), p2p.DiscQuitting)
+		seenReason(t, p2p.DiscQuitting)
 	})
 }
 
@@ -203,4 +230,5 @@ func TestGethHearsOurDisconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.await(`Removing p2p peer .*req=true +err="useless peer"`)
+	seen(t, gethRow(t, geth, weDial, 5), disconnectColumn, "said: "+p2p.DiscUselessPeer.String())
 }

@@ -41,9 +41,18 @@ var errProcessEnded = errors.New("the process has ended")
 // start starts a process. It gets an interrupt when the test ends, and is killed if it does not heed it.
 func start(t *testing.T, path string, args ...string) *process {
 	t.Helper()
+	return startWithInput(t, nil, path, args...)
+}
+
+// startWithInput is start with a standard input, nil for none.
+func startWithInput(t *testing.T, input *os.File, path string, args ...string) *process {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	p := &process{t: t, log: newJournal(t, path), cancel: cancel, done: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, path, args...)
+	if input != nil {
+		p.cmd.Stdin = input // an *os.File itself, so that Wait does not wait for its end
+	}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.Cancel = func() error {
 		if runtime.GOOS == "windows" {

@@ -49,6 +49,7 @@ func TestServerHearsOurDisconnect(t *testing.T) {
 				t.Errorf("we said %v, our session ended with %v", reason, err)
 			}
 		}
+		seen(t, gethRow(t, gethServer, who, version), disconnectColumn, saidReasons(len(reasons)))
 	})
 }
 
@@ -71,6 +72,7 @@ func TestServerDisconnects(t *testing.T) {
 			}
 			s.dropped(t)
 		}
+		seen(t, gethRow(t, gethServer, who, version), disconnectColumn, heardReasons(len(reasons)-1))
 	})
 }
 
