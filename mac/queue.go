@@ -65,6 +65,7 @@ type queue struct {
 
 	skip, backoff int // pieces that still go alone, and how many it were last time
 	yields        yields
+	bytes         uint64 // of all pieces so far
 
 	stats QueueStats
 }
@@ -124,6 +125,7 @@ func (m *MAC) absorbShared(p []byte, final bool) {
 // do returns when p is absorbed by m.
 func (q *queue) do(m *MAC, p []byte, final bool) {
 	q.Lock()
+	q.bytes += uint64(len(p))
 	if q.quiet() {
 		q.stats.Alone++
 		q.Unlock()
@@ -148,20 +150,22 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 
 // yield lets others run. It is called with the lock held and gives it up meanwhile.
 func (q *queue) yield() {
-	start := clock()
-	measured := q.yields.suspicious(start)
+	x := yield{start: clock(), bytes: q.bytes}
+	x.measured = q.yields.suspicious(x.start)
 	q.Unlock()
 	var before, after time.Duration
-	if measured {
-		before, measured = cpuTime()
+	if x.measured {
+		before, x.measured = cpuTime()
 	}
 	runtime.Gosched()
-	took := clock() - start
-	if measured && took >= slowYield {
-		after, measured = cpuTime()
+	x.took = clock() - x.start
+	if x.measured && x.took >= slowYield {
+		after, x.measured = cpuTime()
 	}
+	x.cpu = after - before
 	q.Lock()
-	q.yields.note(start, took, after-before, measured)
+	x.bytes = q.bytes - x.bytes
+	q.yields.note(x)
 }
 
 // doWaiting does j, and with it all that is waiting if that is enough to share

@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	// slowYield is a yield in which others had the processor for about a time slice of 10 ms. Those
-	// that share lanes give it back sooner. One may be chance. After it, yields
+	// slowYield is a yield in which others had the processor for about a time slice of 10 ms.
+	// Where these are hundreds of connections that share lanes, that is as it should be:
+	// see ownWork. Otherwise, one may be chance. After it, yields
 	// that begin within slowWindow are looked at more closely: if one of them is slow
 	// because goroutines that compute without a pause keep all processors busy, nobody yields for quietFactor
 	// times as long as it took, so that such neighbours cost a few per cent. If
@@ -15,6 +16,12 @@ const (
 	slowYield   = 8 * time.Millisecond
 	slowWindow  = 100 * time.Millisecond
 	quietFactor = 50
+
+	// workPerByte is about what a connection takes for each byte that goes through the queue, with
+	// encryption, copies and calls. If that accounts for 1/ownShare of a yield, the time went to
+	// connections.
+	workPerByte = time.Nanosecond
+	ownShare    = 4
 )
 
 // yields is what is known of earlier yields. Times are by clock.
@@ -45,12 +52,30 @@ func (y *yields) suspicious(now time.Duration) bool {
 	return y.slowUntil > 0 && now < y.slowUntil+slowWindow
 }
 
-// note takes note of a yield, in which the process used cpu on all processors together, if that was measured.
-func (y *yields) note(start, took, cpu time.Duration, measured bool) {
-	if took < slowYield || start < y.slowUntil {
+// A yield is what is known of one that has ended.
+type yield struct {
+	start, took time.Duration
+	bytes       uint64        // that went through the queue meanwhile
+	measured    bool          // whether the next is known
+	cpu         time.Duration // that the process used meanwhile, on all processors together
+}
+
+// ownWork reports whether connections can have been at work for a good part of the yield.
+func (x *yield) ownWork(processors int) bool {
+	return time.Duration(x.bytes)*workPerByte >= x.took*time.Duration(processors)/ownShare
+}
+
+// note takes note of a yield.
+func (y *yields) note(x yield) {
+	if x.took < slowYield || x.start < y.slowUntil {
 		return // those that overlap have one cause
 	}
-	if y.suspicious(start) && (!measured || cpu >= busyTime(took, processors())) {
+	n := processors()
+	if x.ownWork(n) {
+		return
+	}
+	start, took := x.start, x.took
+	if y.suspicious(start) && (!x.measured || x.cpu >= busyTime(took, n)) {
 		y.quietUntil = start + took + quietFactor*took
 	}
 	y.slowUntil = max(start+took, y.quietUntil)
