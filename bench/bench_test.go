@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestBenchmarks runs everything once, so that what nobody measures still works.
@@ -25,6 +26,8 @@ func TestBenchmarks(t *testing.T) {
 	set("conns", "1")
 	defer func(old int) { largest = old }(largest)
 	largest = 2 << 20 // still more than is written in one piece
+	defer func(slice, busy time.Duration) { sliceTime, busySliceTime = slice, busy }(sliceTime, busySliceTime)
+	sliceTime, busySliceTime = time.Millisecond, time.Millisecond
 	for name, run := range map[string]func(*testing.B){
 		"Seal":       BenchmarkSeal,
 		"Open":       BenchmarkOpen,
@@ -39,6 +42,8 @@ func TestBenchmarks(t *testing.T) {
 		"WriteBatch": BenchmarkWriteBatch,
 		"Listen":     BenchmarkListen,
 		"Shared":     BenchmarkShared,
+		"Trace":      BenchmarkTrace,
+		"Latency":    BenchmarkSharedLatency,
 	} {
 		t.Run(name, func(t *testing.T) {
 			failure = nil

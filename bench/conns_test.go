@@ -11,7 +11,7 @@ import (
 // writes and one that reads. An operation is one message on any of them.
 func BenchmarkConns(b *testing.B) {
 	for _, network := range []string{"pipe", "tcp"} {
-		for _, conns := range []int{1, 4, 16, 64, 256} {
+		for _, conns := range []int{1, 2, 4, 8, 16, 64, 256} {
 			l := load{network: network, conns: conns, size: 16 << 10}
 			each(b, fmt.Sprintf("net=%s/conns=%d/size=%v/snappy=off", network, conns, l.size), func(b *testing.B, im impl) {
 				stream(b, im, l)

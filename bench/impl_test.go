@@ -173,7 +173,7 @@ func mustRead(b *testing.B, c transport, size int) {
 }
 
 // mustWrite fails the benchmark unless data can be sent.
-func mustWrite(b *testing.B, c transport, data []byte) {
+func mustWrite(b testing.TB, c transport, data []byte) {
 	if _, err := c.Write(msgCode, data); err != nil {
 		fail(b, err)
 	}
@@ -182,7 +182,7 @@ func mustWrite(b *testing.B, c transport, data []byte) {
 // failure is why a benchmark failed: testing.Benchmark keeps that to itself, and TestBenchmarks wants to say.
 var failure error
 
-func fail(b *testing.B, err error) {
+func fail(b testing.TB, err error) {
 	failure = fmt.Errorf("%s: %w", b.Name(), err)
 	b.Fatal(err)
 }

@@ -99,13 +99,13 @@ func (s *staller) Close() error {
 
 // record returns a stream of frames, count messages with the given data, as
 // the other end of a session with secrets s would send them.
-func record(b *testing.B, s secrets, data []byte, count int, snappy bool) []byte {
-	b.Helper()
+func record(tb testing.TB, s secrets, data []byte, count int, snappy bool) []byte {
+	tb.Helper()
 	r := new(recorder)
 	c := reference.resume(r, s.peer())
 	c.SetSnappy(snappy)
 	for range count {
-		mustWrite(b, c, data)
+		mustWrite(tb, c, data)
 	}
 	return r.kept
 }

@@ -4,7 +4,7 @@ import "testing"
 
 // One connection: a goroutine that writes and one that reads.
 
-var messageSizes = []size{128, 1 << 10, 16 << 10, 128 << 10, 1 << 20}
+var messageSizes = []size{32, 128, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20}
 
 // BenchmarkPipe is messages over net.Pipe. Each Write waits for its Read, so at
 // small sizes most of the time is the hand-over between goroutines.

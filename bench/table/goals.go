@@ -29,5 +29,7 @@ var goals = []goal{
 	{work: "128 B over TCP, WriteBatch of 64", rows: only(`WriteBatch/.*size=128B.*`), unit: "ns/op", ratio: 5},
 	{work: "full handshake, both sides, time", rows: only(`Handshake/net=pipe`), unit: "ns/op", ratio: 1.1},
 	{work: "full handshake, both sides, allocations", rows: only(`Handshake/net=pipe`), unit: "allocs/op", ratio: 3},
+	{work: "memory of an idle connection", rows: only(`Memory/state=idle/.*conns=100`), unit: "B/conn", below: 8 << 10},
+	{work: "memory when 16 MiB are announced and nothing comes", rows: only(`Memory/state=announced/.*conns=100`), unit: "B/conn", below: 64 << 10},
 	{work: "refusing a garbage handshake", rows: only(`Refuse/.*`), unit: "ns/op", below: 5000},
 }

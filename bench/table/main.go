@@ -1,6 +1,6 @@
 // Command table reads the output of interleaved rounds of the benchmarks, from
 // the named files or standard input, and prints the results as Markdown: the
-// goals, the rows where this library is slower, and every row.
+// goals, the rows where this library is slower, every row, and what the shared queue and a Trace gain and cost.
 //
 // A ratio is what go-ethereum needed divided by what this library needed, taken in each round by
 // itself, in which the two ran one right after the other; the median of the rounds is shown, and the lowest and
@@ -31,8 +31,8 @@ func main() {
 		in = io.MultiReader(files...)
 	}
 	r, err := parse(in)
-	if err == nil && len(r.rows) == 0 {
-		err = fmt.Errorf("no benchmark was run by both implementations")
+	if err == nil && len(r.rows) == 0 && len(r.paired) == 0 {
+		err = fmt.Errorf("no benchmark was run by both implementations, and none of pairs")
 	}
 	if err != nil {
 		log.Fatal(err)

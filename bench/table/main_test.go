@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-const sample = `goos: linux
+const sample = `go: go1.99
+goos: linux
 cpu: Some CPU
 BenchmarkSeal/size=32B/snappy=off/impl=geth-2   	 100	 3000 ns/op	 10 MB/s	 2800 cpu-ns/op	 0 B/op	 0 allocs/op
 BenchmarkSeal/size=32B/snappy=off/impl=rlpx-2   	 100	 1000 ns/op	 30 MB/s	 1000 cpu-ns/op	 0 B/op	 0 allocs/op
@@ -14,6 +15,14 @@ BenchmarkMemory/state=idle/size=16MiB/snappy=on/conns=1/impl=rlpx-2  	 1	 4096 B
 BenchmarkHandshake/net=pipe/impl=geth 	 100	 600000 ns/op	 350 allocs/op
 BenchmarkHandshake/net=pipe/impl=rlpx 	 100	 800000 ns/op	 100 allocs/op
 BenchmarkRefuse/packet=http/impl=rlpx-2 	 100	 800 ns/op
+BenchmarkMemory/state=idle/size=1KiB/snappy=off/conns=100/impl=geth-2 	 1	 4500 B/conn	 4000 stack-B/conn
+BenchmarkMemory/state=idle/size=1KiB/snappy=off/conns=100/impl=rlpx-2 	 1	 5120 B/conn	 4000 stack-B/conn
+BenchmarkShared/load=lone-16KiB/net=pipe/procs=2-2 	 40	 97.4 %shared	 1.00 cpu-shared/alone	 1.02 hi95	 0.97 lo95	 0.9 q1	 1.1 q3	 0.99 shared/alone
+BenchmarkShared/load=lone-16KiB/net=pipe/procs=2-2 	 40	 1.10 cpu-shared/alone	 1.04 hi95	 0.99 lo95	 0.9 q1	 1.1 q3	 1.01 shared/alone
+BenchmarkShared/load=lone-16KiB-busy/net=pipe/procs=2 	 40	 1.02 hi95	 0.97 lo95	 0.9 q1	 1.1 q3	 0.99 shared/alone
+BenchmarkSharedLatency/net=memory/size=16KiB/busy=1/procs=1-2 	 400	 -1000 added-p50-ns	 2000 added-p99-ns	 0 added-max-ns	 60000 alone-p50-ns	 70000 alone-p99-ns	 9000000 alone-max-ns
+BenchmarkTrace/work=seal/size=32B/trace=all-2 	 700	 1.11 hi95	 1.09 lo95	 1.1 set/unset	 740 unset-ns
+BenchmarkTrace/work=seal/size=32B/trace=all-2 	 700	 1.15 hi95	 1.13 lo95	 1.14 set/unset	 760 unset-ns
 some other line
 BenchmarkSeal/size=32B/snappy=off/impl=geth-2   	 100	 9000 ns/op
 BenchmarkSeal/size=32B/snappy=off/impl=rlpx-2   	 100	 4500 ns/op
@@ -29,7 +38,7 @@ func TestTable(t *testing.T) {
 	var out strings.Builder
 	render(&out, r)
 	for _, want := range []string{
-		"Some CPU, go",
+		"Some CPU, go1.99, ",
 		"; rounds: 1.", // of the row that has fewest
 		"| seal or open one frame, CPU time, 32 B | `Seal/size=32B/snappy=off` | 2.8 µs | 1 µs | 2.80 | >= 2.2, reached |\n",
 		"| one lone 16 MiB message over TCP | not measured | | | | >= 2.2 |\n",
@@ -37,6 +46,11 @@ func TestTable(t *testing.T) {
 		"| full handshake, both sides, allocations | `Handshake/net=pipe` | 350 | 100 | 3.50 | >= 3, reached |\n",
 		"| refusing a garbage handshake | not measured | | | | under 5 µs |\n", // by one side only
 		"* `Handshake/net=pipe`: 0.75\n",
+		"| memory of an idle connection | `Memory/state=idle/size=1KiB/snappy=off/conns=100` | 4.39 KiB | 5 KiB | 0.88 | under 8 KiB, reached |\n",
+		"| `load=lone-16KiB/net=pipe/procs=2` | 1.00 | 0.98 to 1.03 | 0.90 to 1.10 |  | 1.05 |  | 97 % |\n",
+		"| `load=lone-16KiB-busy/net=pipe/procs=2` | 0.99 | 0.97 to 1.02 | 0.90 to 1.10 |  |  |  |  |\n",
+		"| `net=memory/size=16KiB/busy=1/procs=1` | 60 µs - 1 µs | 70 µs + 2 µs | 9 ms + 0 ns |\n",
+		"| `work=seal/size=32B/trace=all` | 1.120 | 1.110 to 1.130 | 750 ns |\n",
 		"| `Seal/size=32B/snappy=off` | 3 µs | 1 µs | 2.50 | 2.00 | 3.00 | 2.50 | 2.80 |\n",
 		"| `Memory/state=idle/size=16MiB/snappy=on/conns=1` | 70 MiB | 4 KiB | 17920.00 | 17920.00 | 17920.00 | 17920.00 |  |\n",
 	} {
@@ -51,6 +65,21 @@ func TestTable(t *testing.T) {
 
 func TestParseRefusesNonsense(t *testing.T) {
 	if _, err := parse(strings.NewReader("BenchmarkSeal/size=1KiB/impl=geth-2 10 x ns/op\n")); err == nil {
+		t.Error("accepted a value that is no number")
+	}
+}
+
+func TestTableOfSharingAlone(t *testing.T) {
+	r, err := parse(strings.NewReader("cpu: Some CPU\nBenchmarkShared/load=lone/net=pipe/procs=1 1 0.5 shared/alone\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	render(&out, r)
+	if strings.Contains(out.String(), "Goals") || !strings.Contains(out.String(), "| `load=lone/net=pipe/procs=1` | 0.50 |") {
+		t.Error(out.String())
+	}
+	if _, err := parse(strings.NewReader("BenchmarkShared/load=lone/net=pipe/procs=1 1 x shared/alone\n")); err == nil {
 		t.Error("accepted a value that is no number")
 	}
 }

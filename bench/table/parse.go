@@ -2,18 +2,18 @@ package main
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 // results is everything that was measured.
 type results struct {
-	cpu  string
-	rows []*row // in the order in which they ran
+	cpu    string
+	golang string // version, if the output says
+	rows   []*row // in the order in which they ran
+	paired []*pairedRow
 }
 
 // row is one benchmark, without the part of its name that says whose it is.
@@ -37,6 +37,15 @@ func parse(in io.Reader) (*results, error) {
 		if cpu, ok := strings.CutPrefix(lines.Text(), "cpu: "); ok {
 			r.cpu = cpu
 		}
+		if v, ok := strings.CutPrefix(lines.Text(), "go: "); ok {
+			r.golang = v
+		}
+		if ok, err := r.parsePaired(lines.Text()); ok {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
 		m := line.FindStringSubmatch(lines.Text())
 		if m == nil {
 			continue
@@ -51,13 +60,8 @@ func parse(in io.Reader) (*results, error) {
 		if m[2] == "rlpx" {
 			side = w.rlpx
 		}
-		fields := strings.Fields(m[3])
-		for i := 0; i+1 < len(fields); i += 2 {
-			v, err := strconv.ParseFloat(fields[i], 64)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", m[1], err)
-			}
-			side[fields[i+1]] = append(side[fields[i+1]], v)
+		if err := side.add(m[1], m[3]); err != nil {
+			return nil, err
 		}
 	}
 	r.rows = slices.DeleteFunc(r.rows, func(w *row) bool { return len(w.geth) == 0 || len(w.rlpx) == 0 })

@@ -9,11 +9,25 @@ import (
 
 // render writes the Markdown.
 func render(out io.Writer, r *results) {
+	if r.golang == "" {
+		r.golang = runtime.Version()
+	}
+	fmt.Fprintf(out, "%s, %s, %s/%s", r.cpu, r.golang, runtime.GOOS, runtime.GOARCH)
+	if len(r.rows) > 0 {
+		renderCompared(out, r)
+	} else {
+		fmt.Fprintln(out, ".")
+	}
+	renderPaired(out, r.paired)
+}
+
+// renderCompared writes what both implementations were measured with.
+func renderCompared(out io.Writer, r *results) {
 	rounds := math.MaxInt
 	for _, w := range r.rows {
 		rounds = min(rounds, len(w.ratios(w.unit())))
 	}
-	fmt.Fprintf(out, "%s, %s, %s/%s; rounds: %d.\n", r.cpu, runtime.Version(), runtime.GOOS, runtime.GOARCH, rounds)
+	fmt.Fprintf(out, "; rounds: %d.\n", rounds)
 
 	fmt.Fprint(out, "\n### Goals\n\n| work | benchmark | go-ethereum | this library | ratio | goal |\n|---|---|---|---|---|---|\n")
 	for _, g := range goals {
