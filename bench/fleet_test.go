@@ -220,6 +220,7 @@ func (l *loopback) Read(p []byte) (int, error) {
 // spread is where a sample lies.
 type spread struct {
 	median    float64
+	bounded   bool    // there are values enough for the next
 	low, high float64 // bounds of the median's 95 % confidence interval
 	q1, q3    float64
 }
@@ -232,11 +233,12 @@ func spreadOf(values []float64) spread {
 	off := 1.96 * math.Sqrt(n) / 2
 	at := func(i float64) float64 { return s[min(max(int(i), 0), len(s)-1)] }
 	return spread{
-		median: quantile(s, 0.5),
-		low:    at(math.Floor(n/2 - off)),
-		high:   at(math.Ceil(n/2 + off)),
-		q1:     quantile(s, 0.25),
-		q3:     quantile(s, 0.75),
+		median:  quantile(s, 0.5),
+		bounded: len(s) > 5, // that all of five are on one side happens once in 16 times
+		low:     at(math.Floor(n/2 - off)),
+		high:    at(math.Ceil(n/2 + off)),
+		q1:      quantile(s, 0.25),
+		q3:      quantile(s, 0.75),
 	}
 }
 
@@ -254,10 +256,10 @@ func TestSpread(t *testing.T) {
 	for i := range 101 {
 		values = append(values, float64((37*i)%101)) // 0 to 100 in some order
 	}
-	if got, want := spreadOf(values), (spread{median: 50, low: 40, high: 61, q1: 25, q3: 75}); got != want {
+	if got, want := spreadOf(values), (spread{median: 50, bounded: true, low: 40, high: 61, q1: 25, q3: 75}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got, want := spreadOf([]float64{7}), (spread{7, 7, 7, 7, 7}); got != want {
+	if got, want := spreadOf([]float64{7}), (spread{median: 7, low: 7, high: 7, q1: 7, q3: 7}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if got := quantile([]float64{4, 1, 2, 3}, 0.5); got != 2.5 {

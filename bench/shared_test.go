@@ -128,8 +128,10 @@ func comparePairs(b *testing.B, l sharedLoad, network string) {
 	}
 	s := spreadOf(all)
 	b.ReportMetric(s.median, "shared/alone")
-	b.ReportMetric(s.low, "lo95")
-	b.ReportMetric(s.high, "hi95")
+	if s.bounded {
+		b.ReportMetric(s.low, "lo95")
+		b.ReportMetric(s.high, "hi95")
+	}
 	b.ReportMetric(s.q1, "q1")
 	b.ReportMetric(s.q3, "q3")
 	if len(small) > 0 {
@@ -138,8 +140,10 @@ func comparePairs(b *testing.B, l sharedLoad, network string) {
 	if len(cpu) > 0 {
 		c := spreadOf(cpu)
 		b.ReportMetric(c.median, "cpu-shared/alone")
-		b.ReportMetric(c.low, "cpu-lo95")
-		b.ReportMetric(c.high, "cpu-hi95")
+		if c.bounded {
+			b.ReportMetric(c.low, "cpu-lo95")
+			b.ReportMetric(c.high, "cpu-hi95")
+		}
 	}
 }
 

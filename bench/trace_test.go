@@ -70,8 +70,10 @@ func BenchmarkTrace(b *testing.B) {
 					b.ReportMetric(0, "ns/op") // it is that of both
 					s := spreadOf(ratios)
 					b.ReportMetric(s.median, "set/unset")
-					b.ReportMetric(s.low, "lo95")
-					b.ReportMetric(s.high, "hi95")
+					if s.bounded {
+						b.ReportMetric(s.low, "lo95")
+						b.ReportMetric(s.high, "hi95")
+					}
 					b.ReportMetric(quantile(unset, 0.5), "unset-ns")
 				})
 			}

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -17,10 +18,14 @@ import (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("table: ")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: table [FILE]...   the output of go test -bench; standard input if no file is given")
+	}
+	flag.Parse()
 	var in io.Reader = os.Stdin
-	if len(os.Args) > 1 {
+	if flag.NArg() > 0 {
 		var files []io.Reader
-		for _, name := range os.Args[1:] {
+		for _, name := range flag.Args() {
 			f, err := os.Open(name)
 			if err != nil {
 				log.Fatal(err)

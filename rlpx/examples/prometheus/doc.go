@@ -11,7 +11,7 @@
 // Start it, and look:
 //
 //	go run . &
-//	curl http://127.0.0.1:9464/metrics
+//	curl --retry 60 --retry-delay 1 --retry-connrefused http://127.0.0.1:9464/metrics
 //
 // A node does three things with a Collector: it makes its connections with the Config that [Collector.Instrument] returns,
 // tracks each with [Collector.Track] until it has closed it, and registers the Collector.

@@ -30,7 +30,7 @@ func knockAt(t *testing.T, l *rlpx.Listener, say string) {
 
 // eventually waits for what a goroutine of the listener does after it has hung up.
 func eventually(ok func() bool) bool {
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if ok() {
 			return true
 		}

@@ -25,6 +25,9 @@ const (
 	maxPages      = 4 << 10
 	maxPagesTotal = 10 << 10
 
+	// tcpHeader is the size of a TCP header without options.
+	tcpHeader = 20
+
 	// maxConnections is how many TCP connections are followed at once. Each takes about 1 KiB.
 	maxConnections = 16 << 10
 
@@ -43,4 +46,7 @@ const (
 	idleAfter     = 10 * time.Minute
 	stragglerTime = time.Minute
 	sweepEvery    = 15 * time.Second
+
+	// maxStep is the most that may pass between two packets by this clock: less than anything waits for.
+	maxStep = lostAfter / 2
 )

@@ -32,6 +32,8 @@ type conn struct {
 	firstSeen int // the end that sent the first segment
 	keyed     int // the end that sent the first segment that the reassembly got
 	assembled bool
+	pooled    bool // the reassembly has it
+	forgotten bool // and is made to drop it
 	ends      [2]end
 }
 
@@ -46,6 +48,9 @@ type end struct {
 	gone    bool   // a gap came, nothing more is reported
 	fin     bool   // it was seen
 	got     uint64 // bytes reported
+
+	sent bool   // it sent data
+	high uint32 // sequence number after the last byte of it that was captured
 
 	cut   bool   // a segment was captured in part, and the bytes that are missing did not come since
 	cutAt uint32 // where they are missing
@@ -78,18 +83,22 @@ func (c *conn) direction(from int) Direction {
 	return FromServer
 }
 
-// opened notes a SYN.
+// opened notes a SYN. What was reported stands, whatever it says.
 func (c *conn) opened(from int, tcp *layers.TCP) {
 	e := &c.ends[from]
 	e.isn, e.hasISN = tcp.Seq, true
-	e.start, e.known = tcp.Seq+1, true
+	if e.got == 0 {
+		e.start, e.known = tcp.Seq+1, true
+	}
+	client := from
 	if tcp.ACK {
-		c.client = 1 - from
-		if other := &c.ends[c.client]; !other.known {
+		client = 1 - from
+		if other := &c.ends[client]; !other.known {
 			other.start, other.known = tcp.Ack, true
 		}
-	} else {
-		c.client = from
+	}
+	if !c.offered {
+		c.client = client
 	}
 }
 
@@ -113,29 +122,58 @@ func (c *conn) offer() {
 // close ends the connection.
 func (c *conn) close(how Ending) {
 	c.ended = true
+	for i := range c.ends {
+		c.missing(i)
+	}
 	if c.over {
 		return
 	}
 	c.over = true
-	if c.stream == nil {
+	if c.stream != nil {
+		c.stream.Close(how, c.lastAt)
+		c.stream = nil
+	}
+}
+
+// missing reports what is still missing of an end when the connection ends.
+func (c *conn) missing(from int) {
+	e := &c.ends[from]
+	if c.over || e.gone || !e.known {
 		return
 	}
-	for i := range c.ends {
-		e := &c.ends[i]
-		if e.cut && !e.gone && e.known && e.cutAt-e.start == uint32(e.got) {
-			e.gone = true
-			c.stream.Gap(c.direction(i), Gap{Offset: e.got, Snaplen: true}, c.lastAt)
-		}
+	next := e.start + uint32(e.got)
+	cut := e.cut && e.cutAt == next
+	if !cut && (!e.sent || int32(e.high-next) <= 0) {
+		return
 	}
-	c.stream.Close(how, c.lastAt)
-	c.stream = nil
+	if c.offer(); c.over {
+		return
+	}
+	e.gone = true
+	c.stream.Gap(c.direction(from), Gap{Offset: e.got, Snaplen: cut}, c.lastAt)
 }
 
 // The methods that follow are called by the reassembly.
 
 // Accept decides about a segment before the reassembly looks at it.
 func (c *conn) Accept(tcp *layers.TCP, _ gopacket.CaptureInfo, _ reassembly.TCPFlowDirection, next reassembly.Sequence, start *bool, ac reassembly.AssemblerContext) bool {
+	if c.forgotten {
+		*start = next < 0
+		if next >= 0 {
+			tcp.Seq = uint32(next) // elsewhere a reset does not count
+		}
+		return true
+	}
 	e := &c.ends[ac.(*segmentContext).from]
+	if n := uint32(len(tcp.Payload)); n > 0 {
+		end := tcp.Seq + n
+		if tcp.SYN {
+			end++
+		}
+		if !e.sent || int32(end-e.high) > 0 {
+			e.sent, e.high = true, end
+		}
+	}
 	if next < 0 && !tcp.SYN && e.known && tcp.Seq == e.start {
 		*start = true // its SYN was not captured
 	}
@@ -152,7 +190,7 @@ func (c *conn) ReassembledSG(sg reassembly.ScatterGather, ac reassembly.Assemble
 	}
 	n, _ := sg.Lengths()
 	switch e := &c.ends[from]; {
-	case c.over || e.gone:
+	case c.over || c.forgotten || e.gone:
 	case c.table.flushing:
 		// What waited for bytes that did not come. The order of connections is random here.
 		c.table.late = append(c.table.late, lateGap{c, from, skip})
@@ -190,7 +228,9 @@ func (c *conn) data(from int, p []byte) {
 
 // ReassemblyComplete is called when both directions have ended.
 func (c *conn) ReassemblyComplete(reassembly.AssemblerContext) bool {
-	if !c.table.flushing {
+	c.pooled = false
+	c.table.pooled--
+	if !c.table.flushing && !c.forgotten {
 		c.close(Closed)
 	}
 	return true

@@ -165,6 +165,8 @@ func TestMalformed(t *testing.T) {
 		{"pcapng, section of no bytes", patched(ng, 4, 0), ""},
 		{"pcapng, packet without interface", append(bytes.Clone(section), block(6, make([]byte, 20))...), "packet 1"},
 		{"pcapng, unknown interface", append(append(bytes.Clone(section), iface...), block(6, append([]byte{9}, make([]byte, 19)...))...), "packet 1"},
+		{"pcapng, interface 2^31", append(append(bytes.Clone(section), iface...), block(6, append([]byte{0, 0, 0, 0x80}, make([]byte, 16)...))...), "packet 1"},
+		{"pcapng, statistics of interface 2^31", append(append(bytes.Clone(section), iface...), block(5, append([]byte{0, 0, 0, 0x80}, make([]byte, 8)...))...), "packet 1"},
 		{"pcapng, packet of 4 GiB", append(append(bytes.Clone(section), iface...), block(6, append(make([]byte, 12), bytes.Repeat([]byte{0xff}, 8)...))...), "packet 1"},
 		{"pcapng, too many interfaces", bytes.Join([][]byte{section, bytes.Repeat(iface, maxInterfaces+1), block(6, make([]byte, 20))}, nil), "interfaces"},
 		{"pcapng, no packet for long", append(append(bytes.Clone(section), iface...), bytes.Repeat(block(0x4242, make([]byte, 1<<16)), 80)...), "does not end"},

@@ -192,7 +192,7 @@ func TestUnreadablePackets(t *testing.T) {
 	}
 }
 
-// Silence ends a connection.
+// Silence ends a connection, while others show that time passes.
 func TestIdle(t *testing.T) {
 	chunks := talk(newRand(2), 5, 500)
 	var file bytes.Buffer
@@ -200,7 +200,10 @@ func TestIdle(t *testing.T) {
 	for _, s := range ct.NewTCP(ct.Client4, ct.Server4).Talk(chunks) {
 		w.Segment(s)
 	}
-	w.Now = w.Now.Add(idleAfter + time.Minute)
+	acks := ct.NewTCP(ct.Server6, ct.Client6).Open()[2:] // of no connection
+	for end := w.Now.Add(idleAfter + time.Minute); w.Now.Before(end); w.Now = w.Now.Add(maxStep) {
+		w.Segment(acks[0])
+	}
 	for _, s := range ct.NewTCP(ct.Client6, ct.Server6).Talk(chunks) {
 		w.Segment(s)
 	}
@@ -211,6 +214,118 @@ func TestIdle(t *testing.T) {
 	for i, how := range []Ending{Idle, StillOpen} {
 		if err := rec.conns[i].want(chunks); err != nil || rec.conns[i].how != how {
 			t.Errorf("%d: %v, %v", i, err, rec.conns[i].how)
+		}
+	}
+}
+
+// Times that are wrong, or jump, end nothing.
+func TestClockIsSet(t *testing.T) {
+	chunks := append([]ct.Chunk{{FromClient: true, Data: make([]byte, 5000)}}, talk(newRand(3), 30, 2000)...)
+	for _, jump := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		for _, back := range []bool{false, true} {
+			var file bytes.Buffer
+			w := ct.NewPcap(&file, ct.Ethernet)
+			segments := ct.NewTCP(ct.Client4, ct.Server4).Conversation(chunks)
+			segments[4], segments[5] = segments[5], segments[4] // something waits
+			for i, s := range segments {
+				if i == 5 {
+					w.Now = w.Now.Add(jump)
+				} else if i == 6 && back {
+					w.Now = w.Now.Add(-jump)
+				}
+				w.Segment(s)
+			}
+			rec, _ := mustRead(t, file.Bytes())
+			if c := rec.only(t); c.want(chunks) != nil || c.how != Closed {
+				t.Errorf("%v, and back: %v: %v, %v", jump, back, c.want(chunks), c.how)
+			}
+		}
+	}
+}
+
+// What the reassembly holds is bounded by the connections that are followed, however they end and follow each other.
+func TestEndedConnectionsAreForgotten(t *testing.T) {
+	for name, end := range map[string]func(tcp *ct.TCP, i int) []ct.Segment{
+		"replaced": func(tcp *ct.TCP, _ int) []ct.Segment { return tcp.Open()[:1] },
+		"replaced, something waits": func(tcp *ct.TCP, _ int) []ct.Segment {
+			open, data := tcp.Open(), tcp.Data(true, make([]byte, 3000))
+			return append(append(open[:1:1], data[1:]...), data[0])
+		},
+		"replaced, both wait": func(tcp *ct.TCP, _ int) []ct.Segment {
+			tcp.MSS = 100
+			open, there, back := tcp.Open(), tcp.Data(true, make([]byte, 500)), tcp.Data(false, make([]byte, 500))
+			return append(append(open[:2:2], there[2:]...), back[3:]...)
+		},
+		"reset": func(tcp *ct.TCP, i int) []ct.Segment {
+			return append(append(tcp.Open(), tcp.Data(true, make([]byte, 100))...), tcp.Reset(i%2 == 0)...)
+		},
+		"unwanted": func(tcp *ct.TCP, _ int) []ct.Segment {
+			return append(tcp.Open(), tcp.Data(true, make([]byte, 3000))...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var file bytes.Buffer
+			w := ct.NewPcap(&file, ct.Raw)
+			w.Step = 0
+			const n = 3000
+			for i := range n {
+				tcp := ct.NewTCP(ct.Client4, ct.Server4)
+				tcp.Skip(uint32(i) << 16)
+				for _, s := range end(tcp, i) {
+					w.Segment(s)
+				}
+			}
+			rec := &recorder{refuse: name == "unwanted"}
+			rd, err := NewReader(&file, rec)
+			for err == nil {
+				err = rd.Next()
+				if pooled := rd.table.pooled; pooled > len(rd.table.conns) {
+					t.Fatalf("packet %d: %d connections in the reassembly, %d followed", rd.Stats().Packets, pooled, len(rd.table.conns))
+				}
+			}
+			if len(rec.conns) == 0 && name != "replaced" || len(rd.table.conns) != 1 {
+				t.Errorf("%d connections, %d left", len(rec.conns), len(rd.table.conns))
+			}
+			rd.Finish()
+			for i, c := range rec.conns {
+				if !rec.refuse && c.closed != 1 {
+					t.Fatalf("connection %d is closed %d times", i, c.closed)
+				}
+			}
+			if pages := rd.table.assembler.Dump(); pages != "pageCache: used: 0:" {
+				t.Error(pages)
+			}
+		})
+	}
+}
+
+// What is missing when a connection ends is said, also where nothing waits any longer for it to come.
+func TestMissingAtTheEnd(t *testing.T) {
+	chunks, _ := lossy()
+	for name, end := range map[string]func(tcp *ct.TCP) []ct.Segment{
+		"reset by the other side": func(tcp *ct.TCP) []ct.Segment { return tcp.Reset(false) },
+		"port used again": func(tcp *ct.TCP) []ct.Segment {
+			again := ct.NewTCP(ct.Client4, ct.Server4)
+			again.Skip(1 << 24)
+			return again.Conversation(chunks)
+		},
+	} {
+		for lost := range 3 {
+			tcp := ct.NewTCP(ct.Client4, ct.Server4)
+			segments := append(tcp.Open(), slices.Delete(tcp.Data(true, make([]byte, 4*1448)), lost, lost+1)...)
+			rec, _ := mustRead(t, ct.Pcap(ct.Ethernet, append(segments, end(tcp)...)...))
+			if len(rec.conns) == 0 {
+				t.Fatalf("%s: no connection", name)
+			}
+			c := rec.conns[0]
+			if want := (Gap{Offset: uint64(lost) * 1448}); len(c.gaps[0]) != 1 || c.gaps[0][0] != want || len(c.gaps[1]) > 0 || c.closed != 1 {
+				t.Errorf("%s: gaps %+v, want %+v; closed %d times, %v", name, c.gaps, want, c.closed, c.how)
+			}
+			for _, c := range rec.conns[1:] {
+				if err := c.want(chunks); err != nil {
+					t.Errorf("%s: the next: %v", name, err)
+				}
+			}
 		}
 	}
 }

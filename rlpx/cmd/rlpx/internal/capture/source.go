@@ -116,15 +116,7 @@ func isCut(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.
 // next returns the next packet, valid until the call after it, and the link type of where it was captured. The
 // error is io.EOF where the capture ends as it should.
 func (s *source) next() (data []byte, ci gopacket.CaptureInfo, link layers.LinkType, err error) {
-	if s.pcap != nil {
-		data, ci, err = s.pcap.ZeroCopyReadPacketData()
-		link = s.pcap.LinkType()
-	} else {
-		data, ci, err = s.ng.ZeroCopyReadPacketData()
-		if len(ci.AncillaryData) > 0 {
-			link, _ = ci.AncillaryData[0].(layers.LinkType)
-		}
-	}
+	data, ci, link, err = s.read()
 	switch {
 	case err == io.EOF && s.pcap != nil && !ci.Timestamp.IsZero():
 		return nil, ci, link, &CutError{s.packets + 1} // right after the header of a packet
@@ -151,6 +143,26 @@ func (s *source) next() (data []byte, ci gopacket.CaptureInfo, link layers.LinkT
 		}
 	}
 	return data, ci, link, nil
+}
+
+var errMalformed = errors.New("malformed")
+
+// read reads a packet. Where int has 32 bits pcapgo panics at numbers of interfaces of 2^31 and more.
+func (s *source) read() (data []byte, ci gopacket.CaptureInfo, link layers.LinkType, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errMalformed
+		}
+	}()
+	if s.pcap != nil {
+		data, ci, err = s.pcap.ZeroCopyReadPacketData()
+		return data, ci, s.pcap.LinkType(), err
+	}
+	data, ci, err = s.ng.ZeroCopyReadPacketData()
+	if len(ci.AncillaryData) > 0 {
+		link, _ = ci.AncillaryData[0].(layers.LinkType)
+	}
+	return data, ci, link, err
 }
 
 // quota passes on so many bytes.

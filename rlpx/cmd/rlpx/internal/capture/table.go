@@ -2,6 +2,7 @@ package capture
 
 import (
 	"cmp"
+	"encoding/binary"
 	"maps"
 	"net/netip"
 	"slices"
@@ -33,8 +34,10 @@ type table struct {
 	serial    uint64
 
 	waiting   int // segments of all connections that wait for a SYN
+	pooled    int // connections that the reassembly has
 	now       time.Time
 	at        Point
+	reset     layers.TCP // what forget gives to the reassembly
 	lastSweep time.Time
 	flushing  bool      // the reassembly is told to give up waiting
 	late      []lateGap // what came out of that
@@ -58,6 +61,11 @@ func (c *segmentContext) GetCaptureInfo() gopacket.CaptureInfo { return c.ci }
 
 // New returns the Stream of a connection to the reassembly.
 func (t *table) New(_, _ gopacket.Flow, _ *layers.TCP, _ reassembly.AssemblerContext) reassembly.Stream {
+	if t.creating == nil {
+		return nil
+	}
+	t.pooled++
+	t.creating.pooled = true
 	return t.creating
 }
 
@@ -71,13 +79,8 @@ func newTable(h Handler, stats *Stats) *table {
 
 // take takes the next segment.
 func (t *table) take(seg *segment, ci gopacket.CaptureInfo, at Point) {
-	t.at = at
-	if at.Time.After(t.now) {
-		t.now = at.Time
-	}
-	if t.lastSweep.IsZero() {
-		t.lastSweep = t.now
-	} else if t.now.Sub(t.lastSweep) > sweepEvery {
+	t.tick(at)
+	if t.now.Sub(t.lastSweep) > sweepEvery {
 		t.sweep()
 	}
 	key, from := keyOf(seg.src, seg.dst)
@@ -109,6 +112,17 @@ func (t *table) take(seg *segment, ci gopacket.CaptureInfo, at Point) {
 	t.assemble(c, from, seg, ci)
 }
 
+// tick moves the clock on, which never goes back. However late a packet says that it is, that is no proof that much time
+// has passed: clocks are set, and captures joined.
+func (t *table) tick(at Point) {
+	if t.at.Packet == 0 {
+		t.now, t.lastSweep = at.Time, at.Time
+	} else if step := at.Time.Sub(t.at.Time); step > 0 {
+		t.now = t.now.Add(min(step, maxStep))
+	}
+	t.at = at
+}
+
 // tcpAcks reports whether a segment is the first after a SYN: what it acknowledges is the SYN of the other side.
 func tcpAcks(tcp *layers.TCP, start uint32) bool { return tcp.ACK && !tcp.SYN && tcp.Seq == start }
 
@@ -120,6 +134,7 @@ func (t *table) find(key flowKey, from int, tcp *layers.TCP) *conn {
 		t.waiting -= c.waiting
 		c.waiting = 0
 		c.close(Superseded)
+		t.forget(c)
 		c = nil
 	}
 	if c != nil {
@@ -172,6 +187,7 @@ func (t *table) giveUpWaiting(c *conn) {
 
 // ignore notes the end of a connection that is of no interest.
 func (t *table) ignore(c *conn, tcp *layers.TCP) {
+	t.forget(c)
 	if tcp.RST {
 		c.close(Reset)
 	} else if c.ends[0].fin && c.ends[1].fin {
@@ -198,6 +214,25 @@ func (t *table) assemble(c *conn, from int, seg *segment, ci gopacket.CaptureInf
 	t.creating = nil
 }
 
+// forget makes the reassembly drop a connection, which else keeps it until both sides have sent a FIN or it is idle: its
+// reset comes from both sides.
+func (t *table) forget(c *conn) {
+	for from := 0; c.pooled && from < len(c.ends); from++ {
+		var header [tcpHeader]byte
+		binary.BigEndian.PutUint16(header[0:], c.key.ends[from].Port())
+		binary.BigEndian.PutUint16(header[2:], c.key.ends[1-from].Port())
+		header[12] = tcpHeader / 4 << 4
+		for range 2 { // what waits may come before the end
+			if err := t.reset.DecodeFromBytes(header[:], gopacket.NilDecodeFeedback); err != nil {
+				panic(err) // it is well formed
+			}
+			t.reset.RST = true
+			c.forgotten = true
+			t.assembler.AssembleWithContext(c.flows[from], &t.reset, &segmentContext{ci: gopacket.CaptureInfo{Timestamp: t.now}, from: from})
+		}
+	}
+}
+
 // flush makes the reassembly give up on what it has waited for since t.
 func (t *table) flush(opt reassembly.FlushOptions) {
 	t.flushing = true
@@ -220,6 +255,7 @@ func (t *table) sweep() {
 		silent := t.now.Sub(c.last)
 		switch {
 		case c.ended && silent > stragglerTime:
+			t.forget(c)
 			delete(t.conns, key)
 		case silent > idleAfter:
 			idle = append(idle, c)
@@ -227,6 +263,9 @@ func (t *table) sweep() {
 		}
 	}
 	t.end(idle, Idle)
+	for _, c := range idle {
+		t.forget(c)
+	}
 }
 
 // finish ends everything that is open.

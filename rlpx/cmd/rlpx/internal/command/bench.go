@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,7 +156,7 @@ type subject interface {
 // rounds of a row all others have their turn, so that nothing that comes and goes on the machine hits only one.
 func (b *bench) run(ctx context.Context, s subject) error {
 	rows, steps := s.rows()
-	view := b.newView(s, time.Duration(rows*steps*b.rounds)*b.each)
+	view := b.newView(s, duration(float64(rows*steps)*float64(b.rounds)*float64(b.each)))
 	var err error
 	var moved int64
 measuring:
@@ -179,14 +180,19 @@ measuring:
 	return err
 }
 
+// duration is so many nanoseconds, at most some decades, of which no small multiple overflows.
+func duration(nanoseconds float64) time.Duration {
+	return time.Duration(min(nanoseconds, math.MaxInt64/8))
+}
+
 // numbers parses a flag that is a list of positive numbers, and sorts it.
 func numbers(cmd *cli.Command, flag string, parse func(string) (int, error), limit int) (list []int, err error) {
 	for field := range strings.SplitSeq(cmd.String(flag), ",") {
 		n, err := parse(strings.TrimSpace(field))
 		switch {
-		case err != nil:
-			return nil, usagef(cmd, "-%s: %q is not a number", flag, field)
-		case n < 1 || n > limit:
+		case err != nil && !errors.Is(err, strconv.ErrRange):
+			return nil, usagef(cmd, "-%s: %q is no number, with or without KiB or MiB", flag, field)
+		case err != nil || n < 1 || n > limit:
 			return nil, usagef(cmd, "-%s: %s is not between 1 and %d", flag, strings.TrimSpace(field), limit)
 		}
 		list = append(list, n)

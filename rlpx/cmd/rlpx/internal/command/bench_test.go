@@ -37,8 +37,9 @@ func TestBench(t *testing.T) {
 	} {
 		args := append([]string{"bench", "-rounds", "2", "-time", "1ms", "-sizes", "1KiB, 100", "-conns", "3,1"}, tc.args...)
 		r := run(t, args...)
-		r.wantSuccess(t, "go-ethereum", tc.title, "GOMAXPROCS", "connections   message   go-ethereum   this library   ratio   lowest   highest\n",
-			"below 1, this library is slower")
+		r.wantSuccess(t, "go-ethereum", tc.title, "GOMAXPROCS", "below 1, this library is slower")
+		// However wide the numbers make the columns.
+		wantAll(t, strings.Join(strings.Fields(r.stdout), " "), "connections message go-ethereum this library ratio lowest highest ")
 		var rows []string
 		for line := range strings.Lines(r.stdout) {
 			if strings.Contains(line, "iB/s") {
@@ -92,6 +93,8 @@ func TestBenchUsageErrors(t *testing.T) {
 		{"size no number", []string{"-sizes", "1k,x"}, []string{"-sizes", `"x"`}},
 		{"size too large", []string{"-sizes", "16MiB"}, []string{"-sizes", "16777214"}},
 		{"size far too large", []string{"-sizes", "2147483647MiB"}, []string{"-sizes", "16777214"}},
+		{"size beyond all numbers", []string{"-sizes", "99999999999999999999"}, []string{"-sizes", "16777214"}},
+		{"connections beyond all numbers", []string{"-conns", "-99999999999999999999"}, []string{"-conns", "2048"}},
 		{"no connections", []string{"-conns", "0"}, []string{"-conns"}},
 		{"connections no number", []string{"-conns", "1,,2"}, []string{"-conns"}},
 		{"too many connections", []string{"-conns", "1000000"}, []string{"-conns"}},

@@ -65,7 +65,7 @@ func (v *view) showProgress() {
 // text is the table and a line below it.
 func (v *view) text(round, row int) string {
 	rows, _ := v.subject.rows()
-	left := v.total - v.total*time.Duration(round*rows+row)/time.Duration(v.rounds*rows)
+	left := v.total - v.elapsed(round, row)
 	return fmt.Sprintf("%sround %d of %d, row %d of %d, about %s left\n", v.subject.table(), round+1, v.rounds, row+1, rows, left.Round(time.Second/10))
 }
 
@@ -80,8 +80,13 @@ func (v *view) show(round, row int, moved int64) {
 		v.screen = nil
 		v.showProgress()
 	}
+	v.progress.show(v.elapsed(round, row), moved)
+}
+
+// elapsed is what it should have taken up to a row.
+func (v *view) elapsed(round, row int) time.Duration {
 	rows, _ := v.subject.rows()
-	v.progress.show(v.total*time.Duration(round*rows+row)/time.Duration(v.rounds*rows), moved)
+	return duration(float64(v.total) * (float64(round) + float64(row)/float64(rows)) / float64(v.rounds))
 }
 
 // finish prints the results.

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,22 @@ func TestView(t *testing.T) {
 	v.finish()
 	if want := "   row   done\n     0      1\n     1      1\n     2      -\n     3      -\n\nnote\nEnded early, after 0 of 2 rounds.\n"; !strings.HasSuffix(stdout.String(), want) {
 		t.Errorf("got %q", stdout.String())
+	}
+}
+
+// However many rounds there are, the progress goes its way.
+func TestViewForEver(t *testing.T) {
+	var stderr buffer
+	b := &bench{env: &env{out: &output{w: &buffer{}}, err: &stderr}, rounds: math.MaxInt}
+	v := b.newView(&counted{rowsDone: make([]int, 4)}, duration(4*float64(b.rounds)*float64(time.Hour)))
+	for _, round := range []int{0, b.rounds / 4, b.rounds / 4 * 3, b.rounds} {
+		v.show(round, 1, 0)
+	}
+	if got, want := stderr.String(), "bench  25% 0 B\nbench  75% 0 B\n"; got != want {
+		t.Errorf("got %q", got)
+	}
+	if text := v.text(1, 0); strings.Contains(text, "about -") {
+		t.Errorf("%q", text)
 	}
 }
 

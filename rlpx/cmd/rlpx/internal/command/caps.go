@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -84,6 +85,9 @@ func parseCap(text string) (p2p.Capability, error) {
 	name, rest, ok := strings.Cut(text, "/")
 	if !ok {
 		return bad()
+	}
+	if name == "p2p" {
+		return p2p.Capability{}, errors.New("p2p is the base protocol and no capability")
 	}
 	number, size, sized := strings.Cut(rest, ":")
 	version, err := strconv.ParseUint(number, 10, 64)

@@ -25,7 +25,7 @@ func TestParseCap(t *testing.T) {
 			t.Errorf("%q: got %v, %v, want %v", tc.text, got, err, tc.want)
 		}
 	}
-	for _, text := range []string{"", "eth", "eth/", "eth/x", "eth/-1", "eth/68:", "eth/68:x", "eth/68/17", "eth/18446744073709551616"} {
+	for _, text := range []string{"", "eth", "eth/", "eth/x", "eth/-1", "eth/68:", "eth/68:x", "eth/68/17", "eth/18446744073709551616", "p2p/5"} {
 		if got, err := parseCap(text); err == nil {
 			t.Errorf("%q gives %v", text, got)
 		}

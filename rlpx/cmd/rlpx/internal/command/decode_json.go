@@ -38,7 +38,9 @@ func (j *jsonReport) head(kind string, at capture.Point, session int) jsonHead {
 	h := jsonHead{Type: kind, Packet: at.Packet, Session: session}
 	if !at.Time.IsZero() {
 		h.Time = at.Time.UTC().Format(time.RFC3339Nano)
-		h.Elapsed = at.Time.Sub(j.first.Time).Seconds()
+		if !j.first.Time.IsZero() {
+			h.Elapsed = at.Time.Sub(j.first.Time).Seconds()
+		}
 	}
 	return h
 }

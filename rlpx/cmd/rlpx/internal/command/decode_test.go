@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -158,6 +159,30 @@ func TestDecodeIPv6(t *testing.T) {
 		wantSuccess(t, "session [2001:db8::1]:40000 -> [2001:db8::2]:30303, secrets of line 1", "1 session decoded: 5 messages", "every MAC is right")
 }
 
+// pcapng has packets without a time.
+func TestDecodeWithoutTimes(t *testing.T) {
+	s, chunks := chat(t)
+	var b bytes.Buffer
+	w := ct.NewPcapng(&b, ct.Raw)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range ct.NewTCP(ct.Client4, ct.Server4).Conversation(chunks) {
+		packet := w.Packet(s)
+		padded := append(bytes.Clone(packet), make([]byte, -len(packet)&3)...)
+		length := uint32(16 + len(padded))
+		for _, v := range []uint32{3, length, uint32(len(packet))} { // a Simple Packet Block
+			b.Write(binary.LittleEndian.AppendUint32(nil, v))
+		}
+		b.Write(binary.LittleEndian.AppendUint32(padded, length))
+	}
+	keys, file := write(t, "keys", s.KeyLog.Bytes()), write(t, "x.pcapng", b.Bytes())
+	run(t, "decode", "-keylog", keys, file).wantSuccess(t, "first packet at no time\n", "\n              - #1    -> auth ", "1 session decoded: 5 messages")
+	if r := run(t, "decode", "-keylog", keys, "-json", file); r.status != statusOK || strings.Contains(r.stdout, `"time"`) || !strings.Contains(r.stdout, `"t":0,`) {
+		t.Errorf("status %d: %s", r.status, r.stdout)
+	}
+}
+
 // What cannot be decoded is said, beside what can.
 func TestDecodeReports(t *testing.T) {
 	s, chunks := chat(t)
@@ -166,6 +191,12 @@ func TestDecodeReports(t *testing.T) {
 	unknown := ct.NewTCP(ct.Client6, ct.Server6).Conversation(foreign)
 	http := ct.NewTCP(ct.Server6, ct.Client6).Conversation([]ct.Chunk{{FromClient: true, Data: []byte("GET / HTTP/1.0\r\n\r\n")}})
 	lost := append(good[:6:6], good[7:]...)
+	var fromClient []ct.Segment
+	for _, s := range good {
+		if s.Src == ct.Client4 {
+			fromClient = append(fromClient, s)
+		}
+	}
 	keys := write(t, "keys", s.KeyLog.Bytes())
 	for _, tc := range []struct {
 		name     string
@@ -175,11 +206,12 @@ func TestDecodeReports(t *testing.T) {
 		stderr   string
 	}{
 		{"a session without keys beside one", ct.Interleave(good, unknown), statusOK,
-			[]string{"!! [2001:db8::1]:40000 -> [2001:db8::2]:30303: an RLPx session that is not in the key log: it has no line for X = ", "1 session decoded", "not decoded: 1 session without keys"}, ""},
+			[]string{"!! [2001:db8::1]:40000 -> [2001:db8::2]:30303: an RLPx session that is not in the key log: it has no line that begins with RLPX ", "1 session decoded", "not decoded: 1 session without keys"}, ""},
 		{"another protocol beside one", ct.Interleave(good, http), statusOK, []string{"1 session decoded", "not decoded: 1 connection of other protocols"}, ""},
 		{"no session with keys", unknown, statusFailed, []string{"0 sessions decoded"}, "nothing decoded: the only session is not in the key log"},
 		{"lost segment", lost, statusFailed, []string{"#1    <- !! lost: 144 bytes are missing after byte ", "1 session decoded", "; 1 not to the end"}, "1 of 1 session not decoded to the end"},
 		{"beginning missing", good[4:], statusFailed, []string{"!! 192.0.2.2:30303 -> 192.0.2.1:40000: the capture begins in the middle of this connection"}, "the capture has no connection with its beginning"},
+		{"one direction", fromClient, statusFailed, []string{"there is no ack in the capture: what the recipient sent cannot be decoded", "; 1 not to the end"}, "1 of 1 session not decoded to the end"},
 		{"handshake without answer", good[:4], statusOK, []string{"there is no ack in the capture"}, ""},
 		{"handshake without answer, no keys", unknown[:4], statusFailed, []string{"the handshake did not finish: there is no ack in the capture"}, "no handshake in it finished"},
 		{"other protocols only", http, statusFailed, nil, "there is no RLPx session in the capture"},

@@ -25,11 +25,18 @@ func (t *textReport) begin(first capture.Point) {
 		return
 	}
 	t.first = first
-	fmt.Fprintf(t.w, "%s: first packet at %s\n", printable(t.name, maxMessage), first.Time.UTC().Format("2006-01-02 15:04:05.000000 UTC"))
+	at := "no time"
+	if !first.Time.IsZero() {
+		at = first.Time.UTC().Format("2006-01-02 15:04:05.000000 UTC")
+	}
+	fmt.Fprintf(t.w, "%s: first packet at %s\n", printable(t.name, maxMessage), at)
 	fmt.Fprintf(t.w, "%15s %-8s %-8s %-4s %-34s %9s %9s\n", "time", "session", "of", "id", "message", "plain", "wire")
 }
 
 func (t *textReport) time(at capture.Point) string {
+	if at.Time.IsZero() || !t.abs && t.first.Time.IsZero() {
+		return "-"
+	}
 	if t.abs {
 		return at.Time.UTC().Format("15:04:05.000000")
 	}

@@ -186,7 +186,8 @@ loop:
 		case <-ctx.Done():
 			break loop
 		case <-session.Done():
-			// Ping says why.
+			err = session.Err()
+			break loop
 		}
 	}
 	p.out.printf("--- %s ---\n", p.to.addr)
@@ -197,8 +198,10 @@ loop:
 	switch {
 	case ctx.Err() != nil && sent == 0:
 		return errors.New("interrupted")
-	case rtt.n == sent:
+	case rtt.n == sent && (err == nil || ctx.Err() != nil):
 		return nil
+	case rtt.n == sent:
+		return inWords(fmt.Sprintf("the session ended, with %d of %d Pings answered", rtt.n, sent), p.timeout, err)
 	case err != nil:
 		return inWords(fmt.Sprintf("%d of %d Pings not answered", sent-rtt.n, sent), p.timeout, err)
 	default:

@@ -51,7 +51,8 @@ func (p *progress) show(elapsed time.Duration, moved int64) {
 		_ = p.bar.Set64(min(int64(elapsed), int64(p.total)-1)) // only finish completes the bar
 		return
 	}
-	if quarters := int(4 * elapsed / p.total); quarters > p.lines {
+	// What is moved in the end, and how long that took, is for the result to say.
+	if quarters := int(4 * elapsed / p.total); quarters > p.lines && quarters < 4 {
 		p.lines = quarters
 		fmt.Fprintf(p.w, "%s %3d%% %s\n", p.what, 25*quarters, byteCount(moved))
 	}

@@ -13,7 +13,7 @@ func TestProgressLines(t *testing.T) {
 		p.show(time.Duration(ms)*20*time.Millisecond, int64(ms)<<20)
 	}
 	p.finish()
-	want := "a -> b  25% 13.0 MiB\na -> b  50% 25.0 MiB\na -> b  75% 38.0 MiB\na -> b 100% 50.0 MiB\n"
+	want := "a -> b  25% 13.0 MiB\na -> b  50% 25.0 MiB\na -> b  75% 38.0 MiB\n"
 	if w.String() != want {
 		t.Errorf("got %q, want %q", w.String(), want)
 	}

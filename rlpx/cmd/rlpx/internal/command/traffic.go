@@ -1,14 +1,14 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-rlpx/transport/rlpx/cmd/rlpx/internal/measure"
 )
 
 // The messages of the demo. Both nodes work out message i of a direction by themselves, so
@@ -105,7 +105,8 @@ func (t *traffic) receive(ctx context.Context, ch channel, got *tally) error {
 		if id == endID {
 			return checkEnd(data, i)
 		}
-		if err := t.check(i, id, data); err != nil {
+		wantID, want := t.message(i)
+		if err := measure.Compare(i, wantID, want, id, data); err != nil {
 			return err
 		}
 		got.messages.Add(1)
@@ -113,29 +114,9 @@ func (t *traffic) receive(ctx context.Context, ch channel, got *tally) error {
 	}
 }
 
-// errMismatch: what arrived is not what was sent.
-var errMismatch = errors.New("content mismatch")
-
-func (t *traffic) check(i int, id uint64, data []byte) error {
-	wantID, want := t.message(i)
-	switch {
-	case id != wantID:
-		return fmt.Errorf("%w: message %d has id %d, want %d", errMismatch, i, id, wantID)
-	case len(data) != len(want):
-		return fmt.Errorf("%w: message %d has %d bytes, want %d", errMismatch, i, len(data), len(want))
-	case !bytes.Equal(data, want):
-		at := 0
-		for data[at] == want[at] {
-			at++
-		}
-		return fmt.Errorf("%w: message %d of %d bytes differs from byte %d on", errMismatch, i, len(want), at)
-	}
-	return nil
-}
-
 func checkEnd(data []byte, received int) error {
 	if len(data) != 8 || binary.BigEndian.Uint64(data) != uint64(received) {
-		return fmt.Errorf("%w: the end message is %x, want a count of %d", errMismatch, data, received)
+		return fmt.Errorf("%w: the end message is %x, want a count of %d", measure.ErrMismatch, data, received)
 	}
 	return nil
 }

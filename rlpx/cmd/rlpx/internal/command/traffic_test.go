@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/golang/snappy"
+
+	"github.com/go-rlpx/transport/rlpx/cmd/rlpx/internal/measure"
 )
 
 type packet struct {
@@ -109,7 +111,7 @@ func TestTrafficMismatch(t *testing.T) {
 			q = tc.damage(q)
 			var got tally
 			err := newTraffic(7).receive(t.Context(), &q, &got)
-			if !errors.Is(err, errMismatch) || !strings.Contains(err.Error(), tc.text) {
+			if !errors.Is(err, measure.ErrMismatch) || !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("got %v, want a mismatch with %q", err, tc.text)
 			}
 		})
@@ -126,7 +128,7 @@ func TestTrafficMismatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got tally
-		if err := newTraffic(8).receive(t.Context(), &q, &got); !errors.Is(err, errMismatch) {
+		if err := newTraffic(8).receive(t.Context(), &q, &got); !errors.Is(err, measure.ErrMismatch) {
 			t.Errorf("got %v", err)
 		}
 	})

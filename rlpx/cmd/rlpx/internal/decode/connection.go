@@ -159,6 +159,9 @@ func (c *connection) unfinished(how capture.Ending, at capture.Point) {
 		return
 	}
 	c.d.stats.Unfinished++
+	if c.session != nil && (how != capture.StillOpen || c.session.Messages[capture.FromClient] > 0) {
+		c.damaged(ack) // there was one: the key log has the session
+	}
 	auth.at = at
 	c.note(Unfinished, text, nil)
 }
@@ -214,7 +217,7 @@ func (c *connection) packetDone(h *half) {
 		if c.keys == nil {
 			c.state = unknown
 			c.d.stats.NoKeys++
-			c.note(NoKeys, fmt.Sprintf("an RLPx session that is not in the key log: it has no line for X = %x", c.halves[0].packet[offsetX:][:coordinate]), nil)
+			c.note(NoKeys, fmt.Sprintf("an RLPx session that is not in the key log: it has no line that begins with RLPX %x", c.halves[0].packet[offsetX:][:coordinate]), nil)
 			return
 		}
 		c.state = established
@@ -238,6 +241,9 @@ func (c *connection) isForeign() {
 	if c.auth {
 		c.state = undecidable
 		c.d.stats.Unfinished++
+		if c.session != nil {
+			c.damaged(&c.halves[capture.FromServer])
+		}
 		c.note(Unfinished, "the handshake did not finish: the answer to the auth packet is not an ack", nil)
 	} else {
 		c.state = foreign

@@ -87,7 +87,7 @@ func TestNoKeys(t *testing.T) {
 	s.packed(true, 2, 0xc0)
 	for _, size := range []int{0, 1} {
 		e, d := play(t, other.keyLog, size, s.chunks)
-		e.wantLines(t, fmt.Sprintf("note no-keys: an RLPx session that is not in the key log: it has no line for X = %x", s.keys.X))
+		e.wantLines(t, fmt.Sprintf("note no-keys: an RLPx session that is not in the key log: it has no line that begins with RLPX %x", s.keys.X))
 		if st := d.Stats(); st.NoKeys != 1 || st.Sessions != 0 || st.Unfinished != 0 {
 			t.Errorf("%+v", st)
 		}
@@ -118,6 +118,13 @@ func TestUnfinishedHandshakes(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, size := range []int{0, 1} {
 				e, d := play(t, tc.keyLog, size, tc.chunks)
+				damaged := 0 // a session of the key log, which had an ack
+				if tc.keyLog == s.keyLog {
+					damaged = 1
+				}
+				if d.Stats().Damaged != damaged {
+					t.Errorf("pieces of %d: %+v", size, d.Stats())
+				}
 				if len(e.notes) != 1 || e.notes[0].Kind != Unfinished || !strings.Contains(e.notes[0].Text, tc.want) || d.Stats().Unfinished != 1 {
 					t.Errorf("pieces of %d: %q, %+v", size, e.lines, d.Stats())
 				}
@@ -141,8 +148,20 @@ func TestOneDirectionOnly(t *testing.T) {
 	if d.Stats().Messages != 2 || e.messages[1].Code != 0x10 || !bytes.Equal(e.messages[1].Payload, []byte{1, 2, 3}) {
 		t.Errorf("%q", e.lines)
 	}
-	if len(e.notes) != 1 || !strings.Contains(e.notes[0].Text, "what the recipient sent cannot be decoded") {
-		t.Errorf("%q", e.lines)
+	if len(e.notes) != 1 || !strings.Contains(e.notes[0].Text, "what the recipient sent cannot be decoded") || d.Stats().Damaged != 1 {
+		t.Errorf("%q, %+v", e.lines, d.Stats())
+	}
+	// A capture that ends before the ack has all that it can have; one that goes on after it has not.
+	for n, damaged := range map[int]int{1: 0, 2: 1} {
+		d, e, stream := open(t, s.keyLog)
+		at := point(0)
+		for _, c := range chunks[:n] {
+			at = feed(stream, at, 0, c)
+		}
+		stream.Close(capture.StillOpen, at)
+		if st := d.Stats(); st.Unfinished != 1 || st.Damaged != damaged {
+			t.Errorf("%d chunks: %+v, %q", n, st, e.lines)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ type Session struct {
 	Messages [2]int
 	Plain    [2]int64 // payloads before compression
 	Wire     [2]int64 // payloads as they travelled
-	Damaged  [2]bool  // the direction ended because of lost bytes or a wrong MAC
+	Damaged  [2]bool  // the direction ended because of lost bytes or a wrong MAC, or its ack is missing
 }
 
 // A Message is one message, which fills one frame.

@@ -45,6 +45,9 @@ func (l Load) Run(ctx context.Context, im Implementation, payload *Payload, d ti
 		}
 	}
 	defer closeAll()
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
 	if err != nil {
 		return Amount{}, err
 	}
@@ -62,8 +65,8 @@ func (l Load) Run(ctx context.Context, im Implementation, payload *Payload, d ti
 		f := flow{pair: p, payload: payload, size: l.Size}
 		running.Go(func() {
 			err := f.write(0)
-			<-start
 			if err == nil {
+				<-start
 				err = f.writeUntil(end)
 			}
 			if err != nil {
@@ -73,9 +76,9 @@ func (l Load) Run(ctx context.Context, im Implementation, payload *Payload, d ti
 		running.Go(func() {
 			defer ready()
 			err := f.read(0)
-			ready()
-			<-start
 			if err == nil {
+				ready()
+				<-start
 				counts[i], err = f.readAll()
 			}
 			if err != nil {

@@ -49,6 +49,8 @@ func TestLoadFails(t *testing.T) {
 		{"first message", func(c Transport) Transport { return &faulty{Transport: c, flip: true} }, ErrMismatch},
 		{"read", func(c Transport) Transport { return &faulty{Transport: c, after: 5, err: broken} }, broken},
 		{"first read", func(c Transport) Transport { return &faulty{Transport: c, err: broken} }, broken},
+		{"write", func(c Transport) Transport { return &mute{Transport: c, after: 5, err: broken} }, broken},
+		{"first write", func(c Transport) Transport { return &mute{Transport: c, err: broken} }, broken},
 	} {
 		for _, pipe := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/pipe=%v", tc.name, pipe), func(t *testing.T) {
@@ -83,6 +85,20 @@ func (c *faulty) Read() (code uint64, data []byte, wireSize int, err error) {
 	return code, data, wireSize, c.err
 }
 
+// mute sends nothing after some messages.
+type mute struct {
+	Transport
+	after int
+	err   error
+}
+
+func (c *mute) Write(code uint64, data []byte) (wireSize uint32, err error) {
+	if c.after--; c.after < 0 {
+		return 0, c.err
+	}
+	return c.Transport.Write(code, data)
+}
+
 func noneLeft(t *testing.T, before int) {
 	t.Helper()
 	for start := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
@@ -104,8 +120,8 @@ func TestLoadEndsWithContext(t *testing.T) {
 				t.Errorf("%s, pipe %v: %v", name, pipe, err)
 			}
 			noneLeft(t, before)
-			if _, err := (Load{Pipe: pipe, Conns: 4, Size: 1000}).Run(ctx, im, payload, time.Hour); err == nil {
-				t.Errorf("%s, pipe %v: no error after the end", name, pipe)
+			if _, err := (Load{Pipe: pipe, Conns: 4, Size: 1000}).Run(ctx, im, payload, time.Hour); err != gone {
+				t.Errorf("%s, pipe %v: after the end: %v", name, pipe, err)
 			}
 			noneLeft(t, before)
 		}
@@ -134,7 +150,7 @@ func TestPayload(t *testing.T) {
 	}{
 		{"right", 7, p.message(3, size), ""},
 		{"next", 7, p.message(4, size), "message 3 of 100 bytes differs from byte"},
-		{"code", 8, p.message(3, size), "message 3 has code 8, want 7"},
+		{"code", 8, p.message(3, size), "message 3 has id 8, want 7"},
 		{"length", 7, p.message(3, size)[:size-1], "message 3 has 99 bytes, want 100"},
 		{"empty", 7, nil, "message 3 has 0 bytes"},
 	} {

@@ -37,11 +37,15 @@ func (p *Payload) message(i, size int) []byte {
 var ErrMismatch = errors.New("content mismatch")
 
 // check compares message i with what arrived.
-func (p *Payload) check(i, size int, wantCode, code uint64, data []byte) error {
-	want := p.message(i, size)
+func (p *Payload) check(i, size int, wantID, id uint64, data []byte) error {
+	return Compare(i, wantID, p.message(i, size), id, data)
+}
+
+// Compare compares the message that was sent as number i with what arrived. The error, if they differ, is ErrMismatch.
+func Compare(i int, wantID uint64, want []byte, id uint64, data []byte) error {
 	switch {
-	case code != wantCode:
-		return fmt.Errorf("%w: message %d has code %d, want %d", ErrMismatch, i, code, wantCode)
+	case id != wantID:
+		return fmt.Errorf("%w: message %d has id %d, want %d", ErrMismatch, i, id, wantID)
 	case len(data) != len(want):
 		return fmt.Errorf("%w: message %d has %d bytes, want %d", ErrMismatch, i, len(data), len(want))
 	case !bytes.Equal(data, want):
@@ -49,7 +53,7 @@ func (p *Payload) check(i, size int, wantCode, code uint64, data []byte) error {
 		for data[at] == want[at] {
 			at++
 		}
-		return fmt.Errorf("%w: message %d of %d bytes differs from byte %d on", ErrMismatch, i, size, at)
+		return fmt.Errorf("%w: message %d of %d bytes differs from byte %d on", ErrMismatch, i, len(want), at)
 	}
 	return nil
 }
