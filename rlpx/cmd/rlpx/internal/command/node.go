@@ -38,13 +38,18 @@ func parseTarget(text string) (target, error) {
 	switch {
 	case host == "":
 		return target{}, fmt.Errorf("the node URL of %s has no address to dial", shortID(t.key))
-	case host != printable(host, len(host)):
+	case host != printable(host, len(host)), strings.Contains(host, ":") && !isIP(host):
 		return target{}, fmt.Errorf("the node URL of %s has an impossible host name: %s", shortID(t.key), printable(host, 64))
 	case node.TCP() == 0:
 		return target{}, fmt.Errorf("the node URL of %s has no TCP port to dial", shortID(t.key))
 	}
 	t.addr = net.JoinHostPort(host, strconv.Itoa(node.TCP()))
 	return t, nil
+}
+
+func isIP(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 // endpoint is where a node of ours is reached.

@@ -75,6 +75,7 @@ func TestParseTarget(t *testing.T) {
 		{"port no number", "enode://" + pub + "@127.0.0.1:eth", "port"},
 		{"bad discovery port", "enode://" + pub + "@127.0.0.1:1?discport=x", "discport"},
 		{"host not printable", "enode://" + pub + "@a\xedb:1", "impossible host name"},
+		{"two ports", "enode://" + pub + "@127.1:3030:3", "impossible host name"},
 		{"no host", "enode://" + pub + "@:30303", "no address"},
 		{"record, no base64", "enr:%%%", "base64"},
 		{"record, empty", "enr:", "no node URL"},
