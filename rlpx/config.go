@@ -2,9 +2,12 @@ package rlpx
 
 import (
 	"crypto/ecdsa"
+	"fmt"
 	"io"
 	"net"
 	"time"
+
+	"github.com/go-rlpx/transport/handshake"
 )
 
 // DefaultHandshakeTimeout is the deadline of a whole handshake when the Config
@@ -147,4 +150,12 @@ func (c *Config) messageLimit(code uint64) int {
 		limit = min(limit, max(0, c.MessageLimit(code)))
 	}
 	return limit
+}
+
+// checkKey returns handshake.ErrInvalidPrivateKey for a Config that nobody can shake hands with.
+func (c *Config) checkKey() error {
+	if c == nil || c.Key == nil {
+		return fmt.Errorf("%w: Config.Key is not set", handshake.ErrInvalidPrivateKey)
+	}
+	return handshake.CheckKey(c.Key)
 }

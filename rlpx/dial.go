@@ -46,7 +46,7 @@ func (d *Dialer) Dial(ctx context.Context, network, addr string, remote *ecdsa.P
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	if err := handshake.CheckKey(cfg.Key); err != nil {
+	if err := cfg.checkKey(); err != nil {
 		return nil, &dialError{addr, err}
 	}
 	if err := handshake.CheckPublicKey(remote); err != nil {

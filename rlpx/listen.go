@@ -9,8 +9,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/go-rlpx/transport/handshake"
 )
 
 // Reasons for which a Listener gives up a connection, as Config.OnError learns them.
@@ -71,7 +69,7 @@ type Listener struct {
 // Listen listens on addr, as net.Listen does, and starts a [Listener] there. The
 // Config's key is checked first.
 func Listen(network, addr string, cfg *Config) (*Listener, error) {
-	if err := checkKey(cfg); err != nil {
+	if err := cfg.checkKey(); err != nil {
 		return nil, err
 	}
 	inner, err := net.Listen(network, addr)
@@ -84,7 +82,7 @@ func Listen(network, addr string, cfg *Config) (*Listener, error) {
 // NewListener starts a [Listener] on inner, which belongs to it from then on. If the
 // Config has no valid key, inner is closed and Accept returns that error.
 func NewListener(inner net.Listener, cfg *Config) *Listener {
-	err := checkKey(cfg)
+	err := cfg.checkKey()
 	if cfg == nil {
 		cfg = new(Config)
 	}
@@ -105,13 +103,6 @@ func NewListener(inner net.Listener, cfg *Config) *Listener {
 	}
 	l.active.Go(l.run)
 	return l
-}
-
-func checkKey(cfg *Config) error {
-	if cfg == nil {
-		return handshake.ErrInvalidPrivateKey
-	}
-	return handshake.CheckKey(cfg.Key)
 }
 
 // Addr returns the address of the inner listener.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-rlpx/transport/handshake"
+	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
 // peerAddr is the address of a peer that a test made up.
@@ -122,11 +123,8 @@ func openFiles() int {
 // settle fails the test unless goroutines and file descriptors go back to what they were.
 func settle(t *testing.T, goroutines, files int) {
 	t.Helper()
-	for range 2000 {
-		if runtime.NumGoroutine() <= goroutines && openFiles() <= files {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
+	if rlpxtest.Eventually(func() bool { return runtime.NumGoroutine() <= goroutines && openFiles() <= files }) {
+		return
 	}
 	stacks := make([]byte, 1<<20)
 	t.Fatalf("%d goroutines and %d files, had %d and %d\n%s", runtime.NumGoroutine(), openFiles(), goroutines, files,

@@ -106,7 +106,7 @@ func TestCase_D5_HalfOpenLeavesNothing(t *testing.T) {
 			}
 			if tc.name == "close" {
 				// All have come out of the inner listener once the last one has; the kernel keeps the order.
-				full, err := Dial(t.Context(), "tcp", l.Addr().String(), &key.PublicKey, &Config{Key: newKey(t)})
+				full, err := Dial(t.Context(), "tcp", l.Addr().String(), &key.PublicKey, &Config{Key: newKey(t), HandshakeTimeout: time.Hour})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -18,6 +18,7 @@ import (
 	gethrlpx "github.com/ethereum/go-ethereum/p2p/rlpx"
 
 	"github.com/go-rlpx/transport/handshake"
+	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
 func TestListenAndDial(t *testing.T) {
@@ -201,14 +202,8 @@ func TestCloseDuringHandshakes(t *testing.T) {
 		}
 		wg.Wait()
 		// Calls of OnError may outlast Close.
-		for range 2000 {
-			if inner.accepted.Load() == accepted.Load()+reported.Load() {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		if in, out := inner.accepted.Load(), accepted.Load()+reported.Load(); in != out {
-			t.Errorf("%d connections came in, %d were accepted and %d reported", in, accepted.Load(), reported.Load())
+		if !rlpxtest.Eventually(func() bool { return inner.accepted.Load() == accepted.Load()+reported.Load() }) {
+			t.Errorf("%d connections came in, %d were accepted and %d reported", inner.accepted.Load(), accepted.Load(), reported.Load())
 		}
 	}
 	settle(t, goroutines, files)

@@ -193,7 +193,8 @@ func (s *soak) dialForever(ctx context.Context, r *rand.Rand) {
 }
 
 func (s *soak) newSession(r *rand.Rand) *soakSession {
-	ss := &soakSession{id: s.nextID.Add(1), snappy: r.IntN(2) == 0, kind: r.IntN(soakKinds), served: make(chan struct{})}
+	ss := &soakSession{id: s.nextID.Add(1), snappy: r.IntN(2) == 0, served: make(chan struct{})}
+	ss.kind = int(ss.id % soakKinds) // all of them, however few sessions there are
 	for i := range ss.ends {
 		ss.ends[i].sent, ss.ends[i].got = make(map[uint64][]uint64), make(map[uint64][]uint64)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 	"github.com/go-rlpx/transport/rlpx"
@@ -58,7 +57,6 @@ func TestCase_D7_FailedHello(t *testing.T) {
 					counted := &closes{Conn: ours}
 					conn, p := peerOver(t, counted, theirs, nil)
 					result := make(chan error, 1)
-					start := time.Now()
 					go func() {
 						s, err := NewSession(t.Context(), conn, testConfig())
 						if s != nil {
@@ -77,9 +75,6 @@ func TestCase_D7_FailedHello(t *testing.T) {
 					err := <-result
 					if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
 						t.Errorf("reads %v: got %v, want %v", reads, err, tc.want)
-					}
-					if took := time.Since(start); took > 3*disconnectTimeout {
-						t.Errorf("reads %v: took %v", reads, took)
 					}
 					if _, _, _, err := conn.Read(); err == nil {
 						t.Errorf("reads %v: Read succeeds afterwards", reads)

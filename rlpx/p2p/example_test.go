@@ -18,7 +18,7 @@ import (
 // echo and upper are what the node of the examples offers: a capability that sends every message
 // back, and one that sends it back in capitals.
 var (
-	echo  = p2p.Capability{Cap: p2p.Cap{Name: "echo", Version: 1}, Length: 4}
+	echo  = p2p.Capability{Cap: p2p.Cap{Name: "echo", Version: 1}, Length: 16}
 	upper = p2p.Capability{Cap: p2p.Cap{Name: "upper", Version: 1}, Length: 1}
 )
 
@@ -192,8 +192,8 @@ func Example_twoCapabilities() {
 	readers.Wait()
 	fmt.Println(answers["echo"], answers["upper"])
 	// Output:
-	// echo/1 has codes 0x10 to 0x13
-	// upper/1 has codes 0x14 to 0x14
+	// echo/1 has codes 0x10 to 0x1f
+	// upper/1 has codes 0x20 to 0x20
 	// hello HELLO
 }
 

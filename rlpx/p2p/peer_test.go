@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
@@ -48,6 +49,22 @@ func onNetworks(t *testing.T, test func(t *testing.T, n network)) {
 	for _, n := range []network{pipe, tcp} {
 		t.Run(n.name, func(t *testing.T) { test(t, n) })
 	}
+}
+
+// onClocks runs a test over a pipe with a fake clock, which shows exactly how long things take, and over TCP, where that
+// depends on what else the machine does: there within checks nothing.
+func onClocks(t *testing.T, test func(t *testing.T, n network, within func(what string, took, most time.Duration))) {
+	t.Run(pipe.name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			test(t, pipe, func(what string, took, most time.Duration) {
+				t.Helper()
+				if took > most {
+					t.Errorf("%s took %v, want at most %v", what, took, most)
+				}
+			})
+		})
+	})
+	t.Run(tcp.name, func(t *testing.T) { test(t, tcp, func(string, time.Duration, time.Duration) {}) })
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {

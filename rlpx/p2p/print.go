@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -35,6 +36,20 @@ func printable(s string, limit int) string {
 		b.WriteString(text)
 	}
 	return b.String()
+}
+
+// Format prints which session s is. Package fmt would read fields that its goroutine writes.
+func (s *Session) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "p2p.Session{peer %v", s.RemoteAddr())
+	for _, shared := range s.matched.shared {
+		fmt.Fprintf(f, ", %v", shared.Cap)
+	}
+	io.WriteString(f, "}")
+}
+
+// Format prints which capability of which session ch is.
+func (ch *Channel) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "p2p.Channel{%v, peer %v}", ch.shared.Cap, ch.session.RemoteAddr())
 }
 
 func isPrintable(c byte) bool { return c >= ' ' && c <= '~' }

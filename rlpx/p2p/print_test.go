@@ -38,3 +38,27 @@ func TestPrinting(t *testing.T) {
 		t.Errorf("cut without saying so: %s", text)
 	}
 }
+
+// A session is printed by those who log it, from any goroutine.
+func TestPrintingSessions(t *testing.T) {
+	offer := Capabilities{{Cap: Cap{"echo", 1}, Length: 4}, {Cap: Cap{"upper", 1}, Length: 1}}
+	a, b := tcp.sessions(t, &SessionConfig{Name: "a", Capabilities: offer}, &SessionConfig{Name: "b", Capabilities: offer})
+	peer := a.RemoteAddr().String()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 100 {
+			_ = a.Capability("echo").Write(0, []byte("x"))
+		}
+	}()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+		if got, want := fmt.Sprintf(verb, a), "p2p.Session{peer "+peer+", echo/1, upper/1}"; got != want {
+			t.Errorf("%s: %s, want %s", verb, got, want)
+		}
+		if got, want := fmt.Sprintf(verb, a.Capability("upper")), "p2p.Channel{upper/1, peer "+peer+"}"; got != want {
+			t.Errorf("%s: %s, want %s", verb, got, want)
+		}
+	}
+	<-done
+	b.Close()
+}

@@ -22,7 +22,7 @@ func sayHello(ctx context.Context, addr string, remoteKey *ecdsa.PublicKey, node
 	}
 	session, err := p2p.NewSession(ctx, conn, &p2p.SessionConfig{
 		Name:         "my-node/1.0",
-		Capabilities: p2p.Capabilities{{Cap: p2p.Cap{Name: "echo", Version: 1}, Length: 4}},
+		Capabilities: p2p.Capabilities{{Cap: p2p.Cap{Name: "echo", Version: 1}, Length: 16}},
 	})
 	if err != nil {
 		return err // says why: too many peers, no shared capability, ...
