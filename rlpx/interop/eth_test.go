@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,10 +33,15 @@ func sessionConfig(caps p2p.Capabilities) *p2p.SessionConfig {
 	return &p2p.SessionConfig{Name: "interop", Capabilities: caps}
 }
 
+// ourConfig is what our end runs with. Its handshake may take as long as any step of a test.
+func ourConfig(key *ecdsa.PrivateKey) *rlpx.Config {
+	return &rlpx.Config{Key: key, HandshakeTimeout: patience}
+}
+
 // dial connects to a node as a peer of a new key.
 func dial(t *testing.T, n *gethNode) *rlpx.Conn {
 	t.Helper()
-	conn, err := rlpx.Dial(step(t), "tcp", n.addr, n.key, &rlpx.Config{Key: newKey(t)})
+	conn, err := rlpx.Dial(step(t), "tcp", n.addr, n.key, ourConfig(newKey(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +109,7 @@ type listener struct {
 func listen(t *testing.T) *listener {
 	t.Helper()
 	key := newKey(t)
-	l, err := rlpx.Listen("tcp", "127.0.0.1:0", &rlpx.Config{Key: key})
+	l, err := rlpx.Listen("tcp", "127.0.0.1:0", ourConfig(key))
 	if err != nil {
 		t.Fatal(err)
 	}

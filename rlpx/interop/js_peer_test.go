@@ -111,7 +111,7 @@ type jsPeer struct {
 // dial connects to the peer under the given key.
 func (p *jsPeer) dial(t *testing.T, key *ecdsa.PrivateKey) *rlpx.Conn {
 	t.Helper()
-	conn, err := rlpx.Dial(step(t), "tcp", p.addr, p.key, &rlpx.Config{Key: key})
+	conn, err := rlpx.Dial(step(t), "tcp", p.addr, p.key, ourConfig(key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -254,6 +254,7 @@ func TestEthereumJSRefuses(t *testing.T) {
 	})
 	t.Run("wrong key", func(t *testing.T) {
 		peer := startJS(t, "listen")
+		// It does not hang up, so that only our deadline ends this.
 		_, err := rlpx.Dial(step(t), "tcp", peer.addr, &newKey(t).PublicKey, &rlpx.Config{Key: newKey(t)})
 		if !errors.Is(err, rlpx.ErrHandshake) {
 			t.Errorf("Dial: %v", err)

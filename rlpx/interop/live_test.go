@@ -155,7 +155,7 @@ func TestGethDisconnects(t *testing.T) {
 
 	t.Run("already connected", func(t *testing.T) {
 		n := startGeth(t, gethConfig{})
-		cfg := &rlpx.Config{Key: newKey(t)}
+		cfg := ourConfig(newKey(t))
 		var errs []error
 		for range 2 {
 			conn, err := rlpx.Dial(step(t), "tcp", n.addr, n.key, cfg)

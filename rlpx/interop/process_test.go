@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// patience bounds every single step of a test: on an idle machine all of them take milliseconds.
-	patience = 60 * time.Second
+	// patience bounds every single step of a test. On an idle machine most of them take milliseconds, and the longest,
+	// the echo of a large message by js/peer.js, 10 seconds.
+	patience = 3 * time.Minute
 
 	// stopTimeout is what a process has from the interrupt until it is killed.
 	stopTimeout = 20 * time.Second

@@ -66,7 +66,7 @@ func (rec *recording) path() string { return filepath.Join(transcripts, rec.name
 
 // config is what our end runs with.
 func (rec *recording) config() *rlpx.Config {
-	return &rlpx.Config{Key: rec.key, Rand: rec.Rand()}
+	return &rlpx.Config{Key: rec.key, Rand: rec.Rand(), HandshakeTimeout: patience}
 }
 
 // dial makes the recorded connection.

@@ -124,7 +124,7 @@ func TestServerRefuses(t *testing.T) {
 
 	s := startServer(t, 20)
 	t.Run("already connected", func(t *testing.T) {
-		cfg := &rlpx.Config{Key: newKey(t)}
+		cfg := ourConfig(newKey(t))
 		for i := range 2 {
 			conn, err := rlpx.Dial(step(t), "tcp", s.ListenAddr, &s.PrivateKey.PublicKey, cfg)
 			if err != nil {
@@ -143,7 +143,7 @@ func TestServerRefuses(t *testing.T) {
 		}
 	})
 	t.Run("itself", func(t *testing.T) {
-		conn, err := rlpx.Dial(step(t), "tcp", s.ListenAddr, &s.PrivateKey.PublicKey, &rlpx.Config{Key: s.PrivateKey})
+		conn, err := rlpx.Dial(step(t), "tcp", s.ListenAddr, &s.PrivateKey.PublicKey, ourConfig(s.PrivateKey))
 		if err != nil {
 			t.Fatal(err)
 		}

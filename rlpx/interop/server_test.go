@@ -155,7 +155,7 @@ func (s *server) connect(t *testing.T, who role) *rlpx.Conn {
 		s.AddPeer(enode.MustParseV4(l.url))
 		return l.accept(t)
 	}
-	conn, err := rlpx.Dial(step(t), "tcp", s.ListenAddr, &s.PrivateKey.PublicKey, &rlpx.Config{Key: newKey(t)})
+	conn, err := rlpx.Dial(step(t), "tcp", s.ListenAddr, &s.PrivateKey.PublicKey, ourConfig(newKey(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestServerIdle(t *testing.T) {
 // TestServerWrongKey dials a server under a key that is not its own. It hangs up, and that is no timeout.
 func TestServerWrongKey(t *testing.T) {
 	s := startServer(t, 20)
-	_, err := rlpx.Dial(step(t), "tcp", s.ListenAddr, &newKey(t).PublicKey, &rlpx.Config{Key: newKey(t)})
+	_, err := rlpx.Dial(step(t), "tcp", s.ListenAddr, &newKey(t).PublicKey, ourConfig(newKey(t)))
 	if !errors.Is(err, rlpx.ErrHandshake) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Dial: %v", err)
 	}

@@ -243,7 +243,7 @@ func TestTuweniSplitHandshake(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn = rlpx.Client(split(inner), n.key, &rlpx.Config{Key: key})
+			conn = rlpx.Client(split(inner), n.key, ourConfig(key))
 		} else {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -255,7 +255,7 @@ func TestTuweniSplitHandshake(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn = rlpx.Server(split(inner), &rlpx.Config{Key: key})
+			conn = rlpx.Server(split(inner), ourConfig(key))
 		}
 		if _, err := conn.HandshakeContext(step(t)); !errors.Is(err, errSplit) {
 			t.Errorf("handshake: %v", err)

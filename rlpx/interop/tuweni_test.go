@@ -177,7 +177,7 @@ func (n *tuweniNode) dial(addr net.Addr, key *ecdsa.PublicKey) {
 // connect makes a connection with the encrypted handshake done.
 func (n *tuweniNode) connect(t *testing.T, who role) *rlpx.Conn {
 	t.Helper()
-	cfg := &rlpx.Config{Key: newKey(t)}
+	cfg := ourConfig(newKey(t))
 	if who == weDial {
 		conn, err := rlpx.Dial(step(t), "tcp", n.addr, n.key, cfg)
 		if err != nil {
@@ -205,7 +205,8 @@ func (n *tuweniNode) newName() string {
 func (n *tuweniNode) session(t *testing.T, conn *rlpx.Conn, version uint64) (*p2p.Session, string) {
 	t.Helper()
 	name := n.newName()
-	session := newSession(t, conn, &p2p.SessionConfig{Name: name, Version: version, Capabilities: tuweniCapabilities()})
+	session := newSession(t, conn, &p2p.SessionConfig{Name: name, Version: version, Capabilities: tuweniCapabilities(),
+		ReadTimeout: patience, WriteTimeout: patience}) // its pace with the largest messages is its own
 	n.says("connected %s aux/1 mirror/2", name)
 	return session, name
 }

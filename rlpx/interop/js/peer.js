@@ -12,6 +12,7 @@ import { RLPx } from '@ethereumjs/devp2p'
 import snappy from 'snappyjs'
 
 const LIFETIME = 15 * 60 * 1000 // ms; far more than a test takes
+const TIMEOUT = 3 * 60 * 1000 // ms; for a Pong behind the largest messages on a busy machine. The default is 10 s
 
 // Message ids of the capability.
 const ECHO = 0 // comes back as it is
@@ -51,6 +52,7 @@ class Echo {
 
 const rlpx = new RLPx(randomBytes(32), {
   maxPeers: MAX_PEERS,
+  timeout: TIMEOUT,
   capabilities: [{ name: 'echo', version: 1, length: LENGTH, constructor: Echo }],
 })
 rlpx.events.on('peer:added', (peer) => {
