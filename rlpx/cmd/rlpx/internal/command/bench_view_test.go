@@ -71,7 +71,7 @@ func TestViewForEver(t *testing.T) {
 	var stderr buffer
 	b := &bench{env: &env{out: &output{w: &buffer{}}, err: &stderr}, rounds: math.MaxInt}
 	v := b.newView(&counted{rowsDone: make([]int, 4)}, duration(4*float64(b.rounds)*float64(time.Hour)))
-	for _, round := range []int{0, b.rounds / 4, b.rounds / 4 * 3, b.rounds} {
+	for _, round := range []int{0, b.rounds/4 + 1, b.rounds/4*3 + 3, b.rounds} {
 		v.show(round, 1, 0)
 	}
 	if got, want := stderr.String(), "bench  25% 0 B\nbench  75% 0 B\n"; got != want {
