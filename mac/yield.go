@@ -10,24 +10,28 @@ const (
 	// Where these are hundreds of connections that share lanes, that is as it should be:
 	// see ownWork. Otherwise, one may be chance. After it, yields
 	// that begin within slowWindow are looked at more closely: if one of them is slow
-	// because goroutines that compute without a pause keep all processors busy, nobody yields for quietFactor
-	// times as long as it took, so that such neighbours cost a few per cent. If
-	// other processes had the processor, yielding is not what costs.
+	// because goroutines that compute without a pause keep all processors busy, nobody yields for quietMin
+	// times as long as it took, and twice as many times whenever it happens again, up to quietMax. So such
+	// neighbours cost a few per cent, and a mistake costs little. A while without them, quietMemory, and it
+	// starts anew. If other processes had the processor, yielding is not what costs.
 	slowYield   = 8 * time.Millisecond
 	slowWindow  = 100 * time.Millisecond
-	quietFactor = 50
+	quietMin    = 4
+	quietMax    = 64
+	quietMemory = 10 * time.Second
 
 	// workPerByte is about what a connection takes for each byte that goes through the queue, with
 	// encryption, copies and calls. If that accounts for 1/ownShare of a yield, the time went to
-	// connections.
+	// connections. When they start, their buffers are new to the process, and they take more.
 	workPerByte = time.Nanosecond
-	ownShare    = 4
+	ownShare    = 5
 )
 
 // yields is what is known of earlier yields. Times are by clock.
 type yields struct {
 	slowUntil  time.Duration // end of the last slow one
 	quietUntil time.Duration // 0 for no quiet time
+	factor     time.Duration // of the last quiet time, as a multiple of the yield that led to it
 }
 
 var clockStart = time.Now()
@@ -75,8 +79,12 @@ func (y *yields) note(x yield) {
 		return
 	}
 	start, took := x.start, x.took
+	if start > y.slowUntil+quietMemory {
+		y.factor = 0
+	}
 	if y.suspicious(start) && (!x.measured || x.cpu >= busyTime(took, n)) {
-		y.quietUntil = start + took + quietFactor*took
+		y.factor = min(max(2*y.factor, quietMin), quietMax)
+		y.quietUntil = start + took + y.factor*took
 	}
 	y.slowUntil = max(start+took, y.quietUntil)
 }
