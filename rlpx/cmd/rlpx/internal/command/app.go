@@ -29,8 +29,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return statusOK
 	}
 	fmt.Fprintln(stderr, "rlpx: "+message(err))
-	// The library's own exit codes stand for help on what does not exist.
-	if _, ok := errors.AsType[cli.ExitCoder](err); ok || isUsage(err) {
+	if isUsage(err) {
 		return statusUsage
 	}
 	return statusFailed
@@ -65,6 +64,26 @@ func (e *env) root() *cli.Command {
 					}
 					cli.ShowVersion(cmd.Root())
 					return nil
+				},
+			},
+			{
+				// The library's own says twice what is wrong with a flag.
+				Name:      "help",
+				Aliases:   []string{"h"},
+				Usage:     "show the commands, or help for one of them",
+				ArgsUsage: "[COMMAND]",
+				Action: func(ctx context.Context, cmd *cli.Command) error {
+					name := cmd.Args().First()
+					if name == "" {
+						return cli.ShowRootCommandHelp(cmd.Root())
+					}
+					if _, err := argument(cmd, "COMMAND"); err != nil {
+						return err
+					}
+					if cmd.Root().Command(name) == nil {
+						return usagef(cmd.Root(), "no command %q", name)
+					}
+					return cli.ShowCommandHelp(ctx, cmd.Root(), name)
 				},
 			},
 		},

@@ -48,7 +48,7 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		{"no such command", []string{"pong"}, []string{`no command "pong"`}},
 		{"no such command, unprintable", []string{"po\n\x1b[2Jng"}, []string{"no command"}},
-		{"help for no such command", []string{"help", "pong"}, []string{"pong"}},
+		{"help for no such command", []string{"help", "pong"}, []string{`no command "pong"`, "rlpx -help"}},
 		{"no such flag", []string{"ping", "-x", "enode"}, []string{"-x", "rlpx ping -help"}},
 		{"no such flag of the root", []string{"-x"}, []string{"-x"}},
 		{"flag without value", []string{"ping", "-c"}, []string{"-c"}},
@@ -57,6 +57,8 @@ func TestUsageErrors(t *testing.T) {
 		{"negative interval", []string{"ping", "-i", "-1s", "enode"}, []string{"-i"}},
 		{"zero timeout", []string{"ping", "-timeout", "0", "enode"}, []string{"-timeout"}},
 		{"duration without unit", []string{"ping", "-timeout", "5", "enode"}, []string{"5"}},
+		{"help, no such flag of it", []string{"help", "decode", "-x"}, []string{"-x", "rlpx help -help"}},
+		{"help with two", []string{"help", "ping", "serve"}, []string{"one argument"}},
 		{"ping without enode", []string{"ping"}, []string{"ENODE", "rlpx ping -help"}},
 		{"ping with two", []string{"ping", "a", "b"}, []string{"one argument"}},
 		{"ping, bad capability", []string{"ping", "-cap", "eth", "enode"}, []string{`"eth"`, "NAME/VERSION"}},
