@@ -105,6 +105,33 @@ func BenchmarkLanes(b *testing.B) {
 	}
 }
 
+// BenchmarkLanesFar is BenchmarkLanes with bytes that come from memory.
+func BenchmarkLanesFar(b *testing.B) {
+	const size, frames = 120 * Rate, 3200
+	msg := make([]byte, frames*size)
+	for i := range msg {
+		msg[i] = byte(i)
+	}
+	for _, n := range []int{4, 8} {
+		b.Run(fmt.Sprintf("lanes=%d", n), func(b *testing.B) {
+			eachTierBench(b, func(b *testing.B) {
+				states := make([]State, n)
+				batch := make([]Lane, n)
+				at := 0
+				b.SetBytes(int64(n * size))
+				for b.Loop() {
+					for i := range batch {
+						batch[i] = Lane{&states[i], msg[at : at+size]}
+						at = (at + size) % len(msg)
+					}
+					AbsorbLanes(batch)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())*Rate/float64(b.N*n*size), "ns/permutation")
+			})
+		})
+	}
+}
+
 // BenchmarkSumLanes takes the digests of several states at once.
 func BenchmarkSumLanes(b *testing.B) {
 	for _, n := range []int{2, 4, 8} {

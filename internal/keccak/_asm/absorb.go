@@ -29,7 +29,7 @@ func loadPointers(dst []reg.Register, via reg.Register) {
 	}
 }
 
-// absorbLanes reads a block at each pointer, gives it to add lane by lane, state
+// absorbLanes reads a block at each of four pointers, gives it to add lane by lane, state
 // i of the group in quadword i, and moves the pointers on.
 //
 // Sixteen bytes at a time, the even pointers are gathered in one register and
@@ -38,29 +38,17 @@ func loadPointers(dst []reg.Register, via reg.Register) {
 // takes as many shuffles and four times the registers; masked broadcasts and
 // gathers take more of either.
 //
-// tmp are four registers' numbers; those above 15 need AVX-512.
+// tmp are four registers' numbers.
 func absorbLanes(p []reg.Register, tmp [4]int, add func(lane int, v reg.Register)) {
 	Comment("Absorb a block")
-	x, wide := xmms, ymms
-	move := func(src, dst Op) { VMOVDQU(src, dst) }
-	insert := VINSERTI128
-	if len(p) == 8 {
-		wide = zmms
-	}
-	if tmp[0] > 15 {
-		move = func(src, dst Op) { VMOVDQU64(src, dst) }
-		insert = func(i, src, in, dst Op) { VINSERTI32X4(i, src, in, dst) }
-	}
-	gathered, low, high := tmp[:2], wide[tmp[2]], wide[tmp[3]]
+	gathered, low, high := tmp[:2], ymms[tmp[2]], ymms[tmp[3]]
+	even, odd := ymms[gathered[0]], ymms[gathered[1]]
 	for pair := range rate / 2 {
 		at := 2 * laneSize * pair
 		for odd, r := range gathered {
-			move(Mem{Base: p[odd], Disp: at}, x[r])
-			for chunk := 1; chunk < len(p)/2; chunk++ {
-				insert(U8(chunk), Mem{Base: p[2*chunk+odd], Disp: at}, wide[r], wide[r])
-			}
+			VMOVDQU(Mem{Base: p[odd], Disp: at}, xmms[r])
+			VINSERTI128(U8(1), Mem{Base: p[2+odd], Disp: at}, ymms[r], ymms[r])
 		}
-		even, odd := wide[gathered[0]], wide[gathered[1]]
 		VPUNPCKLQDQ(odd, even, low)
 		VPUNPCKHQDQ(odd, even, high)
 		add(2*pair, low)
@@ -68,16 +56,12 @@ func absorbLanes(p []reg.Register, tmp [4]int, add func(lane int, v reg.Register
 	}
 	// The last lane alone: eight bytes of each block, and nothing beyond.
 	last := laneSize * (rate - 1)
-	for chunk := range len(p) / 2 {
-		r := gathered[min(chunk, 1)]
-		VMOVQ(Mem{Base: p[2*chunk], Disp: last}, x[r])
-		VMOVHPS(Mem{Base: p[2*chunk+1], Disp: last}, x[r], x[r])
-		if chunk > 0 {
-			all := wide[gathered[0]]
-			insert(U8(chunk), x[r], all, all)
-		}
+	for chunk, r := range gathered {
+		VMOVQ(Mem{Base: p[2*chunk], Disp: last}, xmms[r])
+		VMOVHPS(Mem{Base: p[2*chunk+1], Disp: last}, xmms[r], xmms[r])
 	}
-	add(rate-1, wide[gathered[0]])
+	VINSERTI128(U8(1), xmms[gathered[1]], even, even)
+	add(rate-1, even)
 	for _, r := range p {
 		ADDQ(U32(laneSize*rate), r)
 	}
