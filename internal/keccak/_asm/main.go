@@ -6,7 +6,7 @@
 // state stays in registers (or in L1, where they do not suffice) in between.
 //
 //	permuteBMI2     one state, general registers
-//	permuteAVX512   one state, two lanes in an XMM register; digestAVX512 for a digest only
+//	permuteAVX512   one state, five lanes in a ZMM register; digestAVX512 for a digest only
 //	permute2AVX512  two states, four lanes in a YMM register, no data; digest2AVX512
 //	permute4AVX512  four states in YMM registers
 //	permute8AVX512  eight states in ZMM registers

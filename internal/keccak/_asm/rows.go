@@ -9,24 +9,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A rowsKernel keeps one or two states in registers, two lanes in each 128 bits:
+// A rowsKernel keeps two states in YMM registers, each in 128 bits, and there two lanes:
 // pair (x, 0) is lanes (x, 1) and (x, 2), pair (x, 1) is lanes (x, 3) and (x, 4),
-// and lane (x, 0) is there twice. A second state is in the upper half of YMM registers.
+// and lane (x, 0) is there twice.
 //
 // What bounds it is the number of vector instructions, of which three start in a
-// cycle. With one lane in each register there are 90 a round, here 73 to 75: pi takes both
+// cycle. With one lane of a state in each register there are 90 a round, here 75: pi takes both
 // lanes of a pair from the same row, so it is one unpacking for two lanes, and the
 // halves of the parities that have to be brought together cost less than is saved by half as
 // many instructions for theta, rho and chi. The lanes that pi leaves in row 0 are
-// doubled by loads where these can do it, which occupies no vector port (4 %).
+// doubled by loads where these can do it, which occupies no vector port.
 //
-// Rejected, for one state: one lane in a register and row 0 in general registers
-// (6 % slower; without the latter 25 %); pairs, and row 0 in general registers (4 to
-// 15 %: its way through memory and back is longer than the round); four lanes in a YMM
-// register (20 %); bringing the halves of parities together (1 % for each column), or rotating
-// them (3 %), by way of memory. For two states: one lane of both in a register (18 %).
+// Rejected: one lane of both states in a register (18 % slower). For one state linesKernel is faster.
 type rowsKernel struct {
-	n         int            // states
 	p, next   []reg.Register // pair (x, i) at 2x+i; before and after pi
 	z, nextZ  []reg.Register // lanes (x, 0); lane (0, 0) stays in z[0]
 	t         []reg.Register
@@ -35,10 +30,10 @@ type rowsKernel struct {
 	locals    Mem
 }
 
-// newRowsKernel gives the registers of one width their parts.
-func newRowsKernel(n int, v []reg.Register) *rowsKernel {
+// newRowsKernel gives the registers their parts.
+func newRowsKernel() *rowsKernel {
+	v := ymms
 	return &rowsKernel{
-		n: n,
 		z: v[0:5], p: v[5:15], next: v[15:25],
 		nextZ: append([]reg.Register{v[0]}, v[25:29]...), t: v[29:32],
 		rotations: reg.R15, constants: reg.R14,
@@ -48,13 +43,13 @@ func newRowsKernel(n int, v []reg.Register) *rowsKernel {
 // pair is the number of the pair that lane (x, y) is in, and whether it is the upper half.
 func pair(x, y int) (n int, upper bool) { return 2*((x+5)%5) + (y-1)/2, y%2 == 0 }
 
-// rowsRotations makes the table of rotations of n states: those of the pairs, then
+// rowsRotations makes the table of rotations of two states: those of the pairs, then
 // those of the two pairs that pi makes of row 0.
-func rowsRotations(name string, n int) Mem {
-	table := GLOBL(name, attr.RODATA|attr.NOPTR)
+func rowsRotations() Mem {
+	table := GLOBL("rotations2", attr.RODATA|attr.NOPTR)
 	at := 0
 	put := func(a, b int) {
-		for range n {
+		for range 2 {
 			DATA(at, U64(rho()[a]))
 			DATA(at+laneSize, U64(rho()[b]))
 			at += 2 * laneSize
@@ -74,7 +69,7 @@ func rowsRotations(name string, n int) Mem {
 }
 
 func (k *rowsKernel) rotate(i int, r reg.Register) {
-	VPROLVQ(Mem{Base: k.rotations, Disp: 2 * laneSize * k.n * i}, r, r)
+	VPROLVQ(Mem{Base: k.rotations, Disp: 4 * laneSize * i}, r, r)
 }
 
 func (k *rowsKernel) round(r int) {
@@ -143,26 +138,18 @@ func (k *rowsKernel) unpack(upper bool, a, b, dst reg.Register) {
 	}
 }
 
-// storeDiagonal puts lane (x, x) where loadDiagonal finds it.
+// storeDiagonal puts lane (x, x) where loadDiagonal finds it, if it does.
 func (k *rowsKernel) storeDiagonal(x int) {
-	i, upper := pair(x, x)
-	switch {
-	case k.n == 1:
-		storeHalf(upper, k.p[i], k.locals.Offset(laneSize*x))
-	case !upper:
+	if i, upper := pair(x, x); !upper {
 		VMOVDQA64(k.p[i], k.locals.Offset(2*laneSize*(x-1)))
 	}
 }
 
-// loadDiagonal doubles lane (x, x). Of two states a load can double the lower halves only.
+// loadDiagonal doubles lane (x, x). A load can double the lower halves only.
 func (k *rowsKernel) loadDiagonal(x int) {
-	i, upper := pair(x, x)
-	switch {
-	case k.n == 1:
-		VPBROADCASTQ(k.locals.Offset(laneSize*x), k.nextZ[x])
-	case upper:
+	if i, upper := pair(x, x); upper {
 		k.unpack(upper, k.p[i], k.p[i], k.nextZ[x])
-	default:
+	} else {
 		VMOVDDUP(k.locals.Offset(2*laneSize*(x-1)), k.nextZ[x])
 	}
 }
@@ -200,18 +187,10 @@ func storeHalf(upper bool, r reg.Register, m Mem) {
 	}
 }
 
-// loadPair sets the XMM register dst to those two of the n lanes at m that pair (x, i) holds. Lanes
-// beyond n are zero. It reports whether there are any.
-func loadPair(m reg.Register, n, x, i int, dst reg.Register) bool {
-	a, b := lane(x, 1+2*i), lane(x, 2+2*i)
-	if a >= n {
-		return false
-	}
-	VMOVQ(Mem{Base: m, Disp: laneSize * a}, dst)
-	if b < n {
-		VMOVHPS(Mem{Base: m, Disp: laneSize * b}, dst, dst)
-	}
-	return true
+// loadPair sets the XMM register dst to those two of the lanes at m that pair (x, i) holds.
+func loadPair(m reg.Register, x, i int, dst reg.Register) {
+	VMOVQ(Mem{Base: m, Disp: laneSize * lane(x, 1+2*i)}, dst)
+	VMOVHPS(Mem{Base: m, Disp: laneSize * lane(x, 2+2*i)}, dst, dst)
 }
 
 // low is the lower half of a YMM register.
@@ -244,64 +223,14 @@ func (k *rowsKernel) storeDigest(part func(reg.Register) reg.Register, m reg.Reg
 	}
 }
 
-// avx512Single makes the kernels for one state.
-func avx512Single(table Mem) {
-	rotations := rowsRotations("rotations1", 1)
-	kernel := func(name, signature, doc string) (k *rowsKernel, a reg.Register) {
-		TEXT(name, NOSPLIT, signature)
-		Doc(name + doc)
-		Pragma("noescape")
-		k = newRowsKernel(1, xmms)
-		k.locals = AllocLocal(5 * laneSize)
-		a = Load(Param("a"), reg.RDI)
-		LEAQ(rotations, k.rotations)
-		for x := range 5 {
-			VPBROADCASTQ(Mem{Base: a, Disp: laneSize * x}, k.z[x])
-			for i := range 2 {
-				loadPair(a, lanes, x, i, k.p[2*x+i])
-			}
-		}
-		return k, a
-	}
-
-	k, a := kernel("permuteAVX512", "func(a *[25]uint64, p *byte, blocks int)", " permutes a, then absorbs blocks blocks at p.")
-	p := Load(Param("p"), reg.RSI)
-	blocks := Load(Param("blocks"), reg.R8)
-	Label("permute")
-	k.permute(table, reg.RCX)
-	DECQ(blocks)
-	JL(LabelRef("done"))
-	Comment("Absorb a block")
-	for x := range 5 {
-		VPXORQ_BCST(Mem{Base: p, Disp: laneSize * x}, k.z[x], k.z[x])
-		for i := range 2 {
-			if t := k.next[x]; loadPair(p, rate, x, i, t) {
-				VPXORQ(t, k.p[2*x+i], k.p[2*x+i])
-			}
-		}
-	}
-	ADDQ(U32(laneSize*rate), p)
-	JMP(LabelRef("permute"))
-	Label("done")
-	k.storeState(k.low, a)
-	VZEROUPPER()
-	RET()
-
-	k, _ = kernel("digestAVX512", "func(out *[32]byte, a *[25]uint64)", " stores the digest of a, which is padded, and leaves a as it is.")
-	k.permute(table, reg.RCX)
-	k.storeDigest(k.low, Load(Param("out"), reg.RSI))
-	VZEROUPPER()
-	RET()
-}
-
-// avx512Pair makes the kernels for two states. They take little more time than one.
+// avx512Pair makes the kernels for two states.
 func avx512Pair(table Mem) {
-	rotations := rowsRotations("rotations2", 2)
+	rotations := rowsRotations()
 	kernel := func(name, signature, doc string) (k *rowsKernel, a, b reg.Register) {
 		TEXT(name, NOSPLIT, signature)
 		Doc(name + doc)
 		Pragma("noescape")
-		k = newRowsKernel(2, ymms)
+		k = newRowsKernel()
 		Comment("One cache line: a load that crosses lines waits for the store before it")
 		area := AllocLocal(2 * 8 * laneSize)
 		LEAQ(area.Offset(8*laneSize-1), reg.R13)
@@ -319,8 +248,8 @@ func avx512Pair(table Mem) {
 			VPBROADCASTQ(Mem{Base: b, Disp: laneSize * x}, reg.K1, k.z[x])
 			for i := range 2 {
 				p := k.p[2*x+i]
-				loadPair(a, lanes, x, i, low(p))
-				loadPair(b, lanes, x, i, t)
+				loadPair(a, x, i, low(p))
+				loadPair(b, x, i, t)
 				VINSERTI32X4(U8(1), t, p, p)
 			}
 		}
