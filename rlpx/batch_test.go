@@ -125,8 +125,8 @@ func TestWritePayload(t *testing.T) {
 }
 
 func TestBroadcast(t *testing.T) {
-	for _, peers := range []int{0, 1, 7, 8, 9, 21} {
-		for _, size := range []int{0, 100, 128 << 10, 1<<20 + 500} {
+	for _, peers := range []int{0, 1, 7, 8, 9, 21, 40} {
+		for _, size := range []int{0, 100, 16 << 10, 128 << 10, 1<<20 + 500} {
 			if size > 1<<20 && peers != 9 {
 				continue // frames in pieces are the same work for any number of peers
 			}

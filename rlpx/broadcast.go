@@ -37,13 +37,25 @@ func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
 	}
 	for start := 0; start < len(conns); start += keccak.Lanes {
 		b.sealGroup(conns[start:min(start+keccak.Lanes, len(conns))], start)
-		// Let the writers run: what they give back the next group takes, while
-		// it is in the cache.
-		runtime.Gosched()
+		if b.sealed < smallGroup || b.sealed >= launchSize {
+			b.launch()
+			// Let the writers run: what they give back the next group takes, while
+			// it is in the cache.
+			runtime.Gosched()
+		}
 	}
+	b.launch()
 	b.writers.Wait()
 	return b.errs
 }
+
+// Starting writers wakes an idle processor, which costs as much as sealing a frame of 16 KiB. So they are
+// started when launchSize is sealed, which the cache has room for. A group of less than smallGroup takes so little
+// time that the processor is awake when the next one starts.
+const (
+	smallGroup = 32 << 10
+	launchSize = 512 << 10
+)
 
 // broadcast is the state of one Broadcast. It is pooled with its goroutines' parts.
 type broadcast struct {
@@ -52,6 +64,9 @@ type broadcast struct {
 	block   bufpool.Buffer // behind payload.block
 	writers sync.WaitGroup
 	parts   []*broadcastPart
+
+	launched int // how many of parts
+	sealed   int // bytes of the others
 
 	mu   sync.Mutex
 	size int
@@ -79,6 +94,7 @@ func (b *broadcast) release() {
 		p.c, p.m = nil, outgoing{}
 	}
 	b.parts = b.parts[:0]
+	b.launched, b.sealed = 0, 0
 	b.payload, b.errs = Payload{}, nil
 	broadcasts.Put(b)
 }
@@ -102,8 +118,8 @@ func (b *broadcast) failed(i int, err error) {
 	b.errs[i] = err
 }
 
-// start lets a goroutine write to conns[i].
-func (b *broadcast) start(c *Conn, i int, m outgoing, sealed bool, batch uint64) {
+// add gets a writer to conns[i] ready for launch.
+func (b *broadcast) add(c *Conn, i int, m outgoing, sealed bool, batch uint64) {
 	n := len(b.parts)
 	if n < cap(b.parts) {
 		b.parts = b.parts[:n+1]
@@ -117,8 +133,16 @@ func (b *broadcast) start(c *Conn, i int, m outgoing, sealed bool, batch uint64)
 		b.parts[n] = p
 	}
 	p.c, p.index, p.m, p.sealed, p.batch = c, i, m, sealed, batch
-	b.writers.Add(1)
-	go p.run()
+}
+
+// launch starts the writers that are ready.
+func (b *broadcast) launch() {
+	ready := b.parts[b.launched:]
+	b.launched, b.sealed = len(b.parts), 0
+	b.writers.Add(len(ready))
+	for _, p := range ready {
+		go p.run()
+	}
 }
 
 func (p *broadcastPart) write() {
@@ -146,7 +170,7 @@ func (c *Conn) flushSealed(batch uint64, plain, wire int) error {
 	return err
 }
 
-// sealGroup seals the frames of up to keccak.Lanes peers together and starts
+// sealGroup seals the frames of up to keccak.Lanes peers together and adds
 // their writers. Who cannot take a frame at once, because somebody else is just writing,
 // much is pending, or the frame is one that goes out in pieces, gets a writer that seals as usual.
 func (b *broadcast) sealGroup(conns []*Conn, first int) {
@@ -167,18 +191,19 @@ func (b *broadcast) sealGroup(conns []*Conn, first int) {
 		// TryLock, since several are held at a time and in no order.
 		out := &c.out
 		if size > wholeFrame || !out.mu.TryLock() {
-			b.start(c, first+i, m, false, 0)
+			b.add(c, first+i, m, false, 0)
 			continue
 		}
 		length := wireLen(size)
 		if out.taken || out.full(length) || c.writable() != nil {
 			out.mu.Unlock()
-			b.start(c, first+i, m, false, 0)
+			b.add(c, first+i, m, false, 0)
 			continue
 		}
 		out.reserve(length)
 		dst := out.pending.B[out.n : out.n+length]
 		out.n += length
+		b.sealed += length
 		header, body := out.encrypt(dst, b.code, m.payload, size)
 		frames[n] = mac.Frame{MAC: out.mac, Header: header, Ciphertext: body}
 		msgs[n], dsts[n], peers[n] = m, dst, i
@@ -192,6 +217,6 @@ func (b *broadcast) sealGroup(conns []*Conn, first int) {
 		c.enqueued(&msgs[k], len(dsts[k]))
 		batch := c.out.batch
 		c.out.mu.Unlock()
-		b.start(c, first+i, msgs[k], true, batch)
+		b.add(c, first+i, msgs[k], true, batch)
 	}
 }
