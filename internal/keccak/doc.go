@@ -37,5 +37,9 @@
 //	4           60   121
 //	8           45
 //
+// The kernels for one state and for eight use 512-bit registers, which lower the
+// clock of Intel's processors before Ice Lake. That was not measured;
+// GODEBUG=cpu.avx512f=off does without them.
+//
 // Builds with the purego tag, and other processors, have the portable code only.
 package keccak
