@@ -20,7 +20,18 @@ import (
 // many instructions for theta, rho and chi. The lanes that pi leaves in row 0 are
 // doubled by loads where these can do it, which occupies no vector port.
 //
-// Rejected: one lane of both states in a register (18 % slower). For one state linesKernel is faster.
+// These instructions have different ports: rotations two of the three, unpacking and VPSHUFD
+// another two. The processor gives an instruction its port long before it executes, so their
+// order matters. A permutation is 25 cycles a round at best, and 650 with loads and stores.
+// Slower: parities rotated after all of them (14 cycles), or in natural order (10); row 0
+// before the pairs in chi, and iota last (7 and 4); each pair's rho right after its theta (4,
+// if all lanes are stored). Columns of theta in natural order, or lanes doubled before or
+// after all other pi, take up to 3 more. The best of 55,000 orders from two random searches
+// takes 17 more, for it needs more moves between registers.
+//
+// Rejected: a lane of both states in each half of a register, which needs two instructions
+// fewer, but permutations that cross halves (no faster than this was in natural order). One
+// lane of both states in a register (18 % slower). For one state linesKernel is faster.
 type rowsKernel struct {
 	p, next   []reg.Register // pair (x, i) at 2x+i; before and after pi
 	z, nextZ  []reg.Register // lanes (x, 0); lane (0, 0) stays in z[0]
@@ -75,59 +86,75 @@ func (k *rowsKernel) rotate(i int, r reg.Register) {
 func (k *rowsKernel) round(r int) {
 	c, rolled := k.next[:5], k.next[5:] // until pi
 	Comment(fmt.Sprintf("Round %d of 4, theta: column parities", r+1))
-	for x := range 5 {
+	for _, x := range [5]int{1, 4, 2, 0, 3} {
 		VPXORQ(k.p[2*x], k.p[2*x+1], c[x])
 		VPSHUFD(U8(0x4E), c[x], rolled[x])
 		VPTERNLOGQ(xor3, k.z[x], rolled[x], c[x])
-	}
-	for x := range 5 {
 		VPROLQ(U8(1), c[x], rolled[x])
 	}
-	theta := func(x int, r reg.Register) { VPTERNLOGQ(xor3, c[(x+4)%5], rolled[(x+1)%5], r) }
 
 	Comment("Theta: add them to the columns beside; rho")
-	for x := range 5 {
-		for i := 2 * x; i < 2*x+2; i++ {
-			theta(x, k.p[i])
-			k.rotate(i, k.p[i])
-		}
-		theta(x, k.z[x])
+	for _, x := range [5]int{0, 3, 1, 4, 2} {
+		theta := func(r reg.Register) { VPTERNLOGQ(xor3, c[(x+4)%5], rolled[(x+1)%5], r) }
+		theta(k.p[2*x])
+		theta(k.p[2*x+1])
+		k.rotate(2*x, k.p[2*x])
+		k.rotate(2*x+1, k.p[2*x+1])
+		theta(k.z[x])
 	}
 
 	Comment("Pi")
-	for x := 1; x < 5; x++ {
-		k.storeDiagonal(x)
-		k.loadDiagonal(x)
-	}
 	for i := range 2 {
 		a, _ := piSource(0, 1+2*i)
 		b, _ := piSource(0, 2+2*i)
 		VPUNPCKLQDQ(k.z[b], k.z[a], k.next[i])
-		k.rotate(10+i, k.next[i])
 	}
 	for i := range 2 {
-		for x := 1; x < 5; x++ {
-			// Both come from row x.
-			ax, y := piSource(x, 1+2*i)
-			bx, _ := piSource(x, 2+2*i)
-			a, upper := pair(ax, y)
-			b, _ := pair(bx, y)
-			k.unpack(upper, k.p[a], k.p[b], k.next[2*x+i])
-		}
+		k.rotate(10+i, k.next[i])
 	}
+	k.piPairs(0)
+	k.piDoubled()
+	k.piPairs(1)
 
 	Comment("Chi and iota")
-	k.chi(k.nextZ)
-	VPXORQ_BCST(Mem{Base: k.constants, Disp: laneSize * r}, k.nextZ[0], k.nextZ[0])
 	for i := range 2 {
 		row := make([]reg.Register, 5)
 		for x := range row {
 			row[x] = k.next[2*x+i]
 		}
-		k.chi(row)
+		k.chi(row, nil)
 	}
+	k.chi(k.nextZ, Mem{Base: k.constants, Disp: laneSize * r})
 	k.p, k.next = k.next, k.p
 	k.z, k.nextZ = k.nextZ, k.z
+}
+
+// piPairs makes the pairs (x, i) but for column 0. Both lanes come from row x.
+func (k *rowsKernel) piPairs(i int) {
+	for x := 1; x < 5; x++ {
+		ax, y := piSource(x, 1+2*i)
+		bx, _ := piSource(x, 2+2*i)
+		a, upper := pair(ax, y)
+		b, _ := pair(bx, y)
+		k.unpack(upper, k.p[a], k.p[b], k.next[2*x+i])
+	}
+}
+
+// piDoubled doubles the lanes (x, x). A load can double the lower halves only.
+func (k *rowsKernel) piDoubled() {
+	stored := func(x int) Mem { return k.locals.Offset(2 * laneSize * (x - 1)) }
+	for x := 1; x < 5; x++ {
+		if i, upper := pair(x, x); upper {
+			k.unpack(upper, k.p[i], k.p[i], k.nextZ[x])
+		} else {
+			VMOVDQA64(k.p[i], stored(x))
+		}
+	}
+	for x := 1; x < 5; x++ {
+		if _, upper := pair(x, x); !upper {
+			VMOVDDUP(stored(x), k.nextZ[x])
+		}
+	}
 }
 
 func (k *rowsKernel) unpack(upper bool, a, b, dst reg.Register) {
@@ -138,26 +165,13 @@ func (k *rowsKernel) unpack(upper bool, a, b, dst reg.Register) {
 	}
 }
 
-// storeDiagonal puts lane (x, x) where loadDiagonal finds it, if it does.
-func (k *rowsKernel) storeDiagonal(x int) {
-	if i, upper := pair(x, x); !upper {
-		VMOVDQA64(k.p[i], k.locals.Offset(2*laneSize*(x-1)))
-	}
-}
-
-// loadDiagonal doubles lane (x, x). A load can double the lower halves only.
-func (k *rowsKernel) loadDiagonal(x int) {
-	if i, upper := pair(x, x); upper {
-		k.unpack(upper, k.p[i], k.p[i], k.nextZ[x])
-	} else {
-		VMOVDDUP(k.locals.Offset(2*laneSize*(x-1)), k.nextZ[x])
-	}
-}
-
-// chi combines a row in place.
-func (k *rowsKernel) chi(b []reg.Register) {
+// chi combines a row in place, with iota for its first lane if there is any.
+func (k *rowsKernel) chi(b []reg.Register, iota Op) {
 	VMOVDQA64(b[0], k.t[0])
 	VMOVDQA64(b[1], k.t[1])
+	if iota != nil {
+		VPXORQ_BCST(iota, b[0], b[0])
+	}
 	VPTERNLOGQ(chi3, b[2], b[1], b[0])
 	VPTERNLOGQ(chi3, b[3], b[2], b[1])
 	VPTERNLOGQ(chi3, b[4], b[3], b[2])
@@ -185,12 +199,6 @@ func storeHalf(upper bool, r reg.Register, m Mem) {
 	} else {
 		VMOVQ(r, m)
 	}
-}
-
-// loadPair sets the XMM register dst to those two of the lanes at m that pair (x, i) holds.
-func loadPair(m reg.Register, x, i int, dst reg.Register) {
-	VMOVQ(Mem{Base: m, Disp: laneSize * lane(x, 1+2*i)}, dst)
-	VMOVHPS(Mem{Base: m, Disp: laneSize * lane(x, 2+2*i)}, dst, dst)
 }
 
 // low is the lower half of a YMM register.
@@ -239,18 +247,22 @@ func avx512Pair(table Mem) {
 		a = Load(Param("a"), reg.RDI)
 		b = Load(Param("b"), reg.RSI)
 		LEAQ(rotations, k.rotations)
-		Comment("The second state goes to the upper halves")
-		MOVL(U32(0b1100), reg.EAX)
-		KMOVW(reg.EAX, reg.K1)
-		t := low(k.t[0])
+		Comment("Loads with masks bring lanes to their places")
+		// Any port will do for these. Insertions and VMOVHPS have one (9 to 38 cycles slower).
+		upper, second, last := reg.K1, reg.K2, reg.K3
+		setMask(0b0010, upper)
+		setMask(0b1100, second)
+		setMask(0b1000, last)
 		for x := range 5 {
-			VPBROADCASTQ(Mem{Base: a, Disp: laneSize * x}, k.z[x])
-			VPBROADCASTQ(Mem{Base: b, Disp: laneSize * x}, reg.K1, k.z[x])
+			at := func(m reg.Register, y int) Mem { return Mem{Base: m, Disp: laneSize * lane(x, y)} }
+			VPBROADCASTQ(at(a, 0), k.z[x])
+			VPBROADCASTQ(at(b, 0), second, k.z[x])
 			for i := range 2 {
 				p := k.p[2*x+i]
-				loadPair(a, x, i, low(p))
-				loadPair(b, x, i, t)
-				VINSERTI32X4(U8(1), t, p, p)
+				VMOVQ(at(a, 1+2*i), low(p))
+				VPBROADCASTQ(at(a, 2+2*i), upper, p)
+				VPBROADCASTQ(at(b, 1+2*i), second, p)
+				VPBROADCASTQ(at(b, 2+2*i), last, p)
 			}
 		}
 		k.permute(table, reg.RCX)
