@@ -24,10 +24,10 @@ func permuteAVX512(a *[25]uint64, p *byte, blocks int)
 //go:noescape
 func digestAVX512(out *[32]byte, a *[25]uint64)
 
-// permute2AVX512 permutes a and b.
+// digestPermuteAVX512 stores the digest of a, which is padded, leaves a as it is, and permutes b.
 //
 //go:noescape
-func permute2AVX512(a *[25]uint64, b *[25]uint64)
+func digestPermuteAVX512(out *[32]byte, a *[25]uint64, b *[25]uint64)
 
 // digest2AVX512 stores the digests of a and b, which are padded, and leaves both as they are.
 //

@@ -2662,14 +2662,14 @@ DATA rotations2<>+368(SB)/8, $0x000000000000001b
 DATA rotations2<>+376(SB)/8, $0x000000000000003e
 GLOBL rotations2<>(SB), RODATA|NOPTR, $384
 
-// func permute2AVX512(a *[25]uint64, b *[25]uint64)
+// func digestPermuteAVX512(out *[32]byte, a *[25]uint64, b *[25]uint64)
 // Requires: AVX, AVX2, AVX512F, AVX512VL
-TEXT ·permute2AVX512(SB), NOSPLIT, $128-16
+TEXT ·digestPermuteAVX512(SB), NOSPLIT, $128-24
 	// One cache line: a load that crosses lines waits for the store before it
 	LEAQ 63(SP), R13
 	ANDQ $-64, R13
-	MOVQ a+0(FP), DI
-	MOVQ b+8(FP), SI
+	MOVQ a+8(FP), DI
+	MOVQ b+16(FP), SI
 	LEAQ rotations2<>+0(SB), R15
 
 	// Loads with masks bring lanes to their places
@@ -3107,31 +3107,11 @@ rounds:
 	ADDQ          $0x20, R14
 	DECQ          CX
 	JNZ           rounds
+	MOVQ          out+0(FP), DI
 	VMOVQ         X0, (DI)
-	VMOVQ         X5, 40(DI)
-	VMOVHPS       X5, 80(DI)
-	VMOVQ         X6, 120(DI)
-	VMOVHPS       X6, 160(DI)
 	VMOVQ         X1, 8(DI)
-	VMOVQ         X7, 48(DI)
-	VMOVHPS       X7, 88(DI)
-	VMOVQ         X8, 128(DI)
-	VMOVHPS       X8, 168(DI)
 	VMOVQ         X2, 16(DI)
-	VMOVQ         X9, 56(DI)
-	VMOVHPS       X9, 96(DI)
-	VMOVQ         X10, 136(DI)
-	VMOVHPS       X10, 176(DI)
 	VMOVQ         X3, 24(DI)
-	VMOVQ         X11, 64(DI)
-	VMOVHPS       X11, 104(DI)
-	VMOVQ         X12, 144(DI)
-	VMOVHPS       X12, 184(DI)
-	VMOVQ         X4, 32(DI)
-	VMOVQ         X13, 72(DI)
-	VMOVHPS       X13, 112(DI)
-	VMOVQ         X14, 152(DI)
-	VMOVHPS       X14, 192(DI)
 	VEXTRACTI32X4 $0x01, Y0, X29
 	VMOVQ         X29, (SI)
 	VEXTRACTI32X4 $0x01, Y5, X29

@@ -32,8 +32,7 @@ func (s *State) SumWriteSum(before *[Size]byte, p []byte, after *[Size]byte) {
 		return
 	}
 	c.pad()
-	permute2(&c.a, &s.a)
-	squeeze(before, &c.a)
+	digestPermute(before, &c.a, &s.a)
 	absorb(&s.a, blocks)
 	s.end(tail)
 	s.Sum(after)

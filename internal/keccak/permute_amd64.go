@@ -38,16 +38,6 @@ func permuteBlocks(a *[lanes]uint64, p []byte) {
 	permuteAbsorbGeneric(a, p)
 }
 
-// permute2 permutes a and b.
-func permute2(a, b *[lanes]uint64) {
-	if useAVX512 {
-		permute2AVX512(a, b)
-		return
-	}
-	permute(a)
-	permute(b)
-}
-
 // digest stores the digest of a, which is padded, and leaves a as it is.
 func digest(out *[Size]byte, a *[lanes]uint64) {
 	if useAVX512 {
@@ -65,4 +55,14 @@ func digest2(outA, outB *[Size]byte, a, b *[lanes]uint64) {
 	}
 	digest(outA, a)
 	digest(outB, b)
+}
+
+// digestPermute is digest for a, and permutes b.
+func digestPermute(out *[Size]byte, a, b *[lanes]uint64) {
+	if useAVX512 {
+		digestPermuteAVX512(out, a, b)
+		return
+	}
+	digest(out, a)
+	permute(b)
 }

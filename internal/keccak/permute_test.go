@@ -54,16 +54,21 @@ func testPermuteAbsorb(t *testing.T) {
 	}
 }
 
-func TestPermute2(t *testing.T) { eachTier(t, testPermute2) }
+func TestDigestPermute(t *testing.T) { eachTier(t, testDigestPermute) }
 
-func testPermute2(t *testing.T) {
+func testDigestPermute(t *testing.T) {
 	r := newRand(t)
 	for range 1000 {
 		a, b := randomLanes(r), randomLanes(r)
-		wantA, wantB := a, b
-		permute2(&a, &b)
-		permuteGeneric(&wantA)
+		permuted, wantA, wantB := a, a, b
+		permuteGeneric(&permuted)
 		permuteGeneric(&wantB)
+		var out, want [Size]byte
+		squeeze(&want, &permuted)
+		digestPermute(&out, &a, &b)
+		if out != want {
+			t.Fatalf("digest is %x, want %x", out, want)
+		}
 		if a != wantA || b != wantB {
 			t.Fatalf("states are %x and %x, want %x and %x", a, b, wantA, wantB)
 		}

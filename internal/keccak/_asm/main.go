@@ -7,7 +7,7 @@
 //
 //	permuteBMI2     one state, general registers
 //	permuteAVX512   one state, five lanes in a ZMM register; digestAVX512 for a digest only
-//	permute2AVX512  two states, four lanes in a YMM register, no data; digest2AVX512
+//	digest2AVX512   two states, four lanes in a YMM register, no data; digestPermuteAVX512
 //	permute4AVX512  four states in YMM registers
 //	permute8AVX512  eight states in ZMM registers
 //	permute4AVX2    four states in YMM registers, without AVX-512

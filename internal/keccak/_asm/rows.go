@@ -234,7 +234,7 @@ func (k *rowsKernel) storeDigest(part func(reg.Register) reg.Register, m reg.Reg
 // avx512Pair makes the kernels for two states.
 func avx512Pair(table Mem) {
 	rotations := rowsRotations()
-	kernel := func(name, signature, doc string) (k *rowsKernel, a, b reg.Register) {
+	kernel := func(name, signature, doc string) (k *rowsKernel, b reg.Register) {
 		TEXT(name, NOSPLIT, signature)
 		Doc(name + doc)
 		Pragma("noescape")
@@ -244,7 +244,7 @@ func avx512Pair(table Mem) {
 		LEAQ(area.Offset(8*laneSize-1), reg.R13)
 		ANDQ(I8(-8*laneSize), reg.R13)
 		k.locals = Mem{Base: reg.R13}
-		a = Load(Param("a"), reg.RDI)
+		a := Load(Param("a"), reg.RDI)
 		b = Load(Param("b"), reg.RSI)
 		LEAQ(rotations, k.rotations)
 		Comment("Loads with masks bring lanes to their places")
@@ -266,16 +266,16 @@ func avx512Pair(table Mem) {
 			}
 		}
 		k.permute(table, reg.RCX)
-		return k, a, b
+		return k, b
 	}
 
-	k, a, b := kernel("permute2AVX512", "func(a, b *[25]uint64)", " permutes a and b.")
-	k.storeState(k.low, a)
+	k, b := kernel("digestPermuteAVX512", "func(out *[32]byte, a, b *[25]uint64)", " stores the digest of a, which is padded, leaves a as it is, and permutes b.")
+	k.storeDigest(k.low, Load(Param("out"), reg.RDI))
 	k.storeState(k.high, b)
 	VZEROUPPER()
 	RET()
 
-	k, _, _ = kernel("digest2AVX512", "func(outA, outB *[32]byte, a, b *[25]uint64)", " stores the digests of a and b, which are padded, and leaves both as they are.")
+	k, _ = kernel("digest2AVX512", "func(outA, outB *[32]byte, a, b *[25]uint64)", " stores the digests of a and b, which are padded, and leaves both as they are.")
 	k.storeDigest(k.low, Load(Param("outA"), reg.RDI))
 	k.storeDigest(k.high, Load(Param("outB"), reg.RSI))
 	VZEROUPPER()
