@@ -36,7 +36,7 @@ func (c *Conn) WriteBatch(msgs []Message) (wireSize int, err error) {
 	if err == nil && out.done < end {
 		err = c.flush(end - 1)
 	}
-	out.publish()
+	out.published.set(out.stats)
 	return wireSize, err
 }
 

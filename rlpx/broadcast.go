@@ -165,7 +165,7 @@ func (c *Conn) flushSealed(batch uint64, plain, wire int) error {
 	err := c.flush(batch)
 	if err == nil {
 		c.out.stats.message(plain, wire)
-		c.out.publish()
+		c.out.published.set(c.out.stats)
 	}
 	return err
 }

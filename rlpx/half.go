@@ -98,7 +98,7 @@ type writeHalf struct {
 	done     uint64 // batches before this number are written
 
 	stats     directionStats // as of now
-	published publishedStats // as of the last message; see publish
+	published publishedStats // as of the last message
 
 	// taken says that one writer keeps all others from sealing: it has a large frame or
 	// several to send, or waits for room and is the next. It needs no mu to seal meanwhile.
@@ -121,24 +121,6 @@ func (out *writeHalf) fail(err error) {
 	if out.waiters > 0 {
 		out.cond.Broadcast()
 	}
-}
-
-// publish is called with mu held when stats have changed. A callback of a Trace, which is called with mu held as well, may
-// ask for them. Where there is none they can be had with mu, and the copy is not worth its lock.
-func (out *writeHalf) publish() {
-	if out.conn.cfg.Trace != nil {
-		out.published.set(out.stats)
-	}
-}
-
-// snapshot returns what publish made known last.
-func (out *writeHalf) snapshot() directionStats {
-	if out.conn.cfg.Trace != nil {
-		return out.published.get()
-	}
-	out.mu.Lock()
-	defer out.mu.Unlock()
-	return out.stats
 }
 
 func (out *writeHalf) wait() {

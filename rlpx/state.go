@@ -118,7 +118,7 @@ func (p *publishedStats) get() directionStats {
 }
 
 func (c *Conn) collectStats() Stats {
-	in, out := c.in.published.get(), c.out.snapshot()
+	in, out := c.in.published.get(), c.out.published.get()
 	return Stats{
 		MessagesRead: in.messages, MessagesWritten: out.messages,
 		PlainBytesRead: in.plain, PlainBytesWritten: out.plain,

@@ -106,7 +106,7 @@ func (c *Conn) write(m *outgoing) (wireSize uint32, err error) {
 	}
 	if err == nil {
 		out.stats.message(len(m.plain), wire)
-		out.publish()
+		out.published.set(out.stats)
 	}
 	return uint32(wire), err
 }
