@@ -54,15 +54,16 @@ func testReadsNothingBeside(t *testing.T) {
 			if sum(&s) != want {
 				t.Fatalf("%d bytes: wrong digest", n)
 			}
-			var states [Lanes + 1]State
-			var lanes [Lanes + 1]Lane
-			for i := range lanes {
-				lanes[i] = Lane{&states[i], p}
-			}
-			AbsorbLanes(lanes[:])
-			for i := range states {
-				if states[i] != s {
-					t.Fatalf("%d bytes: wrong state in lane %d", n, i)
+			for _, count := range []int{2, 4, Lanes, Lanes + 1} { // for each kernel
+				states, lanes := make([]State, count), make([]Lane, count)
+				for i := range lanes {
+					lanes[i] = Lane{&states[i], p}
+				}
+				AbsorbLanes(lanes)
+				for i := range states {
+					if states[i] != s {
+						t.Fatalf("%d bytes: wrong state in lane %d of %d", n, i, count)
+					}
 				}
 			}
 			var before, after [Size]byte

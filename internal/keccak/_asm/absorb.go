@@ -38,16 +38,16 @@ func loadPointers(dst []reg.Register, via reg.Register) {
 // takes as many shuffles and four times the registers; masked broadcasts and
 // gathers take more of either.
 //
-// tmp are four registers' numbers.
+// tmp are four registers' numbers below 16: the instructions are AVX2's.
 func absorbLanes(p []reg.Register, tmp [4]int, add func(lane int, v reg.Register)) {
 	Comment("Absorb a block")
 	gathered, low, high := tmp[:2], ymms[tmp[2]], ymms[tmp[3]]
 	even, odd := ymms[gathered[0]], ymms[gathered[1]]
 	for pair := range rate / 2 {
 		at := 2 * laneSize * pair
-		for odd, r := range gathered {
-			VMOVDQU(Mem{Base: p[odd], Disp: at}, xmms[r])
-			VINSERTI128(U8(1), Mem{Base: p[2+odd], Disp: at}, ymms[r], ymms[r])
+		for i, r := range gathered {
+			VMOVDQU(Mem{Base: p[i], Disp: at}, xmms[r])
+			VINSERTI128(U8(1), Mem{Base: p[2+i], Disp: at}, ymms[r], ymms[r])
 		}
 		VPUNPCKLQDQ(odd, even, low)
 		VPUNPCKHQDQ(odd, even, high)

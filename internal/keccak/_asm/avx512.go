@@ -47,7 +47,7 @@ type ternaryKernel struct {
 // copied is how many lanes of the next block four rounds copy.
 const copied = 3
 
-// copyLanes copies part y of 5 of lane i after k.at, of each state's next block, to
+// copyLanes copies lane i after k.at of the next block, for the y-th fifth of the states, to
 // where it is stored. Loads and stores take nothing from the vector instructions,
 // and early ones can wait for memory.
 //
@@ -106,7 +106,7 @@ func (k *ternaryKernel) round(r int, l *layout) {
 	roll(4)
 	parity(3)
 	column(3)
-	roll(3)
+	roll(3) // no register was free before
 	column(0)
 
 	next := *l
@@ -181,7 +181,7 @@ func (k *ternaryKernel) chi(r row, t0, t1 reg.Register) {
 }
 
 // permute applies all rounds, and copies a block of each state to where lanes are
-// stored: three lanes every four rounds, the last time one of them once more.
+// stored: three lanes every four rounds, the last time lane 14 again, since 17 is no multiple of three.
 func (k *ternaryKernel) permute() {
 	l := startLayout()
 	MOVQ(U32(rounds/4), k.left)

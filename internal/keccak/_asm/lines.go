@@ -17,7 +17,7 @@ import (
 // are in the same slot of three registers. One more permutation of each register aligns it by columns
 // again. Slots are numbered so that each time one of the registers can stay as it is.
 //
-// That is 29 vector instructions a round, where lanes in pairs take 73, but on two ports rather than
+// That is 29 vector instructions a round, and 11 more every third, where lanes in pairs take 73, but on two ports rather than
 // three, of which only one permutes and only the other rotates. Pi changes the slope of lines (a, see
 // planes) from 2 to 3, from 3 to 4, and from 4 to 1. From 1 it would make rows, so lanes first go to
 // another register, at a distance in proportion to their column, and the slope is 2 again. This is made
@@ -152,7 +152,7 @@ func (k *linesKernel) step(name string) {
 		VPBLENDMQ(now.half[mod5(i+l.choice[1].by)], now.half[i], choiceMasks[1], now.t[i])
 	case 't':
 		VPTERNLOGQ(xor3, now.left, now.right, now.t[c])
-	case 'r':
+	case 'r': // and where p does not move the register, that is all before chi
 		var v [8]uint64
 		for s, from := range theta[c] {
 			v[s] = uint64(rho()[from])

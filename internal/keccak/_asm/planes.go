@@ -45,7 +45,7 @@ func slots(register [5]int, by axis) (slot [5]int) {
 // align moves lanes within their registers to the slots of their coordinate.
 func (p planes) align(slot [5]int, by axis) (q planes) {
 	for c := range p {
-		slots(p[c], by)
+		slots(p[c], by) // panics if two lanes want one slot
 		for _, l := range p[c] {
 			q[c][slot[by(l)]] = l
 		}
