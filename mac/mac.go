@@ -120,7 +120,7 @@ func (m *MAC) finish() {
 
 // Both takes a header's and its frame's ciphertext and returns both tags, as
 // Header and Frame would. For a frame that does not fill a block of the hash
-// that takes two permutation times instead of three, because the header's
+// that takes three permutations of which two run side by side, because the header's
 // digest and the frame's do not wait for each other.
 func (m *MAC) Both(header, ciphertext []byte) (headerMAC, frameMAC Tag) {
 	if m.other != nil || m.shares(len(ciphertext)) {

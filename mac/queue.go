@@ -11,7 +11,7 @@ import (
 
 // Many busy connections share the lanes of the machine's multi-state kernel. One direction of one
 // connection is a strict chain of permutations, but independent chains advance
-// together at little more than the cost of one.
+// together: eight at about the cost of two.
 //
 // There is no worker goroutine. A MAC with a long piece of ciphertext puts it into
 // the queue and yields once; then it either finds its work done, or takes
@@ -29,8 +29,8 @@ const (
 	// how long the owners of shorter ones wait for it.
 	shareMax = 64 << 10
 
-	// shareLanes is the fewest jobs that are done together. Two take one core a
-	// little longer than one takes each of two cores, and the two ends of one lone
+	// shareLanes is the fewest jobs that are done together. Two take one core
+	// longer than one takes each of two cores, and the two ends of one lone
 	// connection are just that.
 	shareLanes = 3
 

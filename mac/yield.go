@@ -12,8 +12,8 @@ const (
 	// that begin within slowWindow are looked at more closely: if one of them is slow
 	// because goroutines that compute without a pause keep all processors busy, nobody yields for quietMin
 	// times as long as it took, and twice as many times whenever it happens again, up to quietMax. So such
-	// neighbours cost a few per cent, and a mistake costs little. A while without them, quietMemory, and it
-	// starts anew. If other processes had the processor, yielding is not what costs.
+	// neighbours cost a few per cent, and a mistake costs little. After quietMemory without
+	// slow yields it starts anew. If other processes had the processor, yielding is not what costs.
 	slowYield   = 8 * time.Millisecond
 	slowWindow  = 100 * time.Millisecond
 	quietMin    = 4
@@ -31,7 +31,7 @@ const (
 type yields struct {
 	slowUntil  time.Duration // end of the last slow one
 	quietUntil time.Duration // 0 for no quiet time
-	factor     time.Duration // of the last quiet time, as a multiple of the yield that led to it
+	factor     int           // of the last quiet time, as a multiple of the yield that led to it
 }
 
 var clockStart = time.Now()
@@ -84,7 +84,7 @@ func (y *yields) note(x yield) {
 	}
 	if y.suspicious(start) && (!x.measured || x.cpu >= busyTime(took, n)) {
 		y.factor = min(max(2*y.factor, quietMin), quietMax)
-		y.quietUntil = start + took + y.factor*took
+		y.quietUntil = start + took + time.Duration(y.factor)*took
 	}
 	y.slowUntil = max(start+took, y.quietUntil)
 }
