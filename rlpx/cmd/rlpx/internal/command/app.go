@@ -29,7 +29,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return statusOK
 	}
 	fmt.Fprintln(stderr, "rlpx: "+message(err))
-	if isUsage(err) {
+	// The library's own exit codes stand for -help on what does not exist.
+	if _, ok := errors.AsType[cli.ExitCoder](err); ok || isUsage(err) {
 		return statusUsage
 	}
 	return statusFailed
@@ -67,17 +68,17 @@ func (e *env) root() *cli.Command {
 				},
 			},
 			{
-				// The library's own says twice what is wrong with a flag.
+				// The library's own reports a wrong flag twice.
 				Name:      "help",
 				Aliases:   []string{"h"},
 				Usage:     "show the commands, or help for one of them",
 				ArgsUsage: "[COMMAND]",
 				Action: func(ctx context.Context, cmd *cli.Command) error {
-					name := cmd.Args().First()
-					if name == "" {
+					if !cmd.Args().Present() {
 						return cli.ShowRootCommandHelp(cmd.Root())
 					}
-					if _, err := argument(cmd, "COMMAND"); err != nil {
+					name, err := argument(cmd, "COMMAND")
+					if err != nil {
 						return err
 					}
 					if cmd.Root().Command(name) == nil {

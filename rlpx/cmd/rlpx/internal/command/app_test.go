@@ -57,6 +57,8 @@ func TestUsageErrors(t *testing.T) {
 		{"negative interval", []string{"ping", "-i", "-1s", "enode"}, []string{"-i"}},
 		{"zero timeout", []string{"ping", "-timeout", "0", "enode"}, []string{"-timeout"}},
 		{"duration without unit", []string{"ping", "-timeout", "5", "enode"}, []string{"5"}},
+		{"-help for no such command", []string{"-help", "pong"}, []string{"pong"}},
+		{"-help for no such command of a command", []string{"decode", "-help", "x"}, []string{"x"}},
 		{"help, no such flag of it", []string{"help", "decode", "-x"}, []string{"-x", "rlpx help -help"}},
 		{"help with two", []string{"help", "ping", "serve"}, []string{"one argument"}},
 		{"ping without enode", []string{"ping"}, []string{"ENODE", "rlpx ping -help"}},
