@@ -162,6 +162,16 @@ func TestBroadcast(t *testing.T) {
 	}
 }
 
+func TestBroadcastDue(t *testing.T) {
+	for sealed, want := range map[int]bool{
+		0: true, smallGroup - 1: true, smallGroup: false, 128 << 10: false, launchSize - 1: false, launchSize: true, 1 << 20: true,
+	} {
+		if b := (broadcast{sealed: sealed}); b.due() != want {
+			t.Errorf("%d bytes sealed: due is %v", sealed, b.due())
+		}
+	}
+}
+
 // A peer that does not read holds up nobody else, and one that is gone costs only its own error.
 func TestBroadcastPeersAreIndependent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
