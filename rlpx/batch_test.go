@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // pipePair is a handshaken pair of ours over net.Pipe.
@@ -163,11 +164,19 @@ func TestBroadcast(t *testing.T) {
 }
 
 func TestBroadcastDue(t *testing.T) {
-	for sealed, want := range map[int]bool{
-		0: true, smallGroup - 1: true, smallGroup: false, 128 << 10: false, launchSize - 1: false, launchSize: true, 1 << 20: true,
+	for _, tt := range []struct {
+		sealed int
+		ago    time.Duration // since the last launch
+		want   bool
+	}{
+		{0, time.Hour, false},
+		{launchSize - 1, time.Hour, false},
+		{launchSize, time.Hour, true},
+		{1000, -time.Hour, true}, // not yet
+		{launchSize, -time.Hour, true},
 	} {
-		if b := (broadcast{sealed: sealed}); b.due() != want {
-			t.Errorf("%d bytes sealed: due is %v", sealed, b.due())
+		if b := (broadcast{sealed: tt.sealed, last: time.Now().Add(-tt.ago)}); b.due() != tt.want {
+			t.Errorf("%d bytes sealed, last launch %v ago: due is %v", tt.sealed, tt.ago, b.due())
 		}
 	}
 }

@@ -3,6 +3,7 @@ package rlpx
 import (
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/go-rlpx/transport/internal/bufpool"
 	"github.com/go-rlpx/transport/internal/keccak"
@@ -28,6 +29,7 @@ func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
 	b.code, b.errs = code, nil
 	b.payload.plain = data
 	b.size = len(conns)
+	b.last = time.Now()
 	if len(data) > maxUint24 {
 		for i := range conns {
 			b.failed(i, &SizeError{What: "message", Size: len(data), Limit: maxUint24})
@@ -49,15 +51,15 @@ func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
 }
 
 // Starting writers wakes an idle processor, which takes about 30 us, as long as sealing several frames of 16 KiB. So
-// they are started when launchSize is sealed, which the cache has room for. A group of less than
-// smallGroup is sealed before the processor that the last start woke sleeps again: then starts are cheap, and nobody need wait.
+// they are started when launchSize is sealed, which the cache has room for. But if the last start was less than
+// stillAwake ago, the processor that it woke does not sleep again: then starts are cheap, and nobody need wait.
 const (
-	smallGroup = 32 << 10
 	launchSize = 512 << 10
+	stillAwake = 20 * time.Microsecond
 )
 
 // due reports whether to launch after a group.
-func (b *broadcast) due() bool { return b.sealed < smallGroup || b.sealed >= launchSize }
+func (b *broadcast) due() bool { return b.sealed >= launchSize || time.Since(b.last) < stillAwake }
 
 // broadcast is the state of one Broadcast. It is pooled with its goroutines' parts.
 type broadcast struct {
@@ -67,8 +69,9 @@ type broadcast struct {
 	writers sync.WaitGroup
 	parts   []*broadcastPart
 
-	launched int // how many of parts
-	sealed   int // bytes of the others
+	launched int       // how many of parts
+	sealed   int       // bytes of the others
+	last     time.Time // when some were launched, or the Broadcast began
 
 	mu   sync.Mutex
 	size int
@@ -148,6 +151,7 @@ func (b *broadcast) launch() {
 	for _, p := range ready {
 		go p.run()
 	}
+	b.last = time.Now()
 }
 
 func (p *broadcastPart) write() {

@@ -105,6 +105,40 @@ func TestTraceCallbacksMayUseTheConnection(t *testing.T) {
 	}
 }
 
+// A Broadcast holds several connections while it calls the Trace of one, which may ask for the state of any.
+func TestTraceCallbackAsksOtherConnections(t *testing.T) {
+	for _, tracedFirst := range []bool{false, true} {
+		for _, closed := range []bool{false, true} {
+			plain, plainEnd := pipePair(t, false)
+			asked := 0
+			ask := func() {
+				if !plain.ConnectionState().HandshakeComplete {
+					t.Error("not established")
+				}
+				asked++
+			}
+			a, b := net.Pipe()
+			traced, tracedEnd := tracedPair(t, a, b, &Trace{
+				FrameWritten: func(*Conn, TraceFrame) { ask() },
+				WriteFailed:  func(*Conn, error) { ask() },
+			}, nil)
+			go expect(plainEnd, 1, nil)
+			go expect(tracedEnd, 1, nil)
+			if closed {
+				traced.Close()
+			}
+			conns := []*Conn{plain, traced}
+			if tracedFirst {
+				slices.Reverse(conns)
+			}
+			Broadcast(conns, 1, nil)
+			if asked != 1 {
+				t.Errorf("traced first: %v, closed: %v: asked %d times", tracedFirst, closed, asked)
+			}
+		}
+	}
+}
+
 // Handing work to another goroutine is how a callback sends something.
 func TestTraceCallbackHandsOver(t *testing.T) {
 	a, b := tcpPipe(t)
