@@ -28,14 +28,14 @@
 //
 // Each is there because it beats the next on the machine that it was made on.
 // Nanoseconds for one permutation of one state, absorbing included, on a shared
-// Intel Xeon with AVX-512 and AMX, Go 1.26.8 (medians of 1800 short runs in turns;
-// BenchmarkWrite and BenchmarkLanes measure the same):
+// Intel Xeon with AVX-512 and AMX, Go 1.26.8 (medians of 12 short runs in turns of
+// BenchmarkWrite with 128 KiB, and for more states of BenchmarkSumLanes with two and BenchmarkLanes):
 //
 //	states  avx512  avx2  bmi2  generic  x/crypto  go-ethereum
-//	1          199   234   234      323       321          295
-//	2          120
-//	4           60   121
-//	8           45
+//	1          161   232   232      301       313          291
+//	2           99
+//	4           54   117
+//	8           40
 //
 // The kernels for one state and for eight use 512-bit registers, which lower the
 // clock of Intel's processors before Ice Lake. That was not measured;
