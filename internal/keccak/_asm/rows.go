@@ -193,19 +193,10 @@ func (k *rowsKernel) permute(table Mem, left reg.Register) {
 	JNZ(LabelRef("rounds"))
 }
 
-func storeHalf(upper bool, r reg.Register, m Mem) {
-	if upper {
-		VMOVHPS(r, m)
-	} else {
-		VMOVQ(r, m)
-	}
-}
-
 // low is the lower half of a YMM register.
 func low(r reg.Register) reg.Register { return xmms[r.(reg.Physical).PhysicalIndex()] }
 
 // low and high give the XMM register that has a register's part of the first or of the second state.
-func (k *rowsKernel) low(r reg.Register) reg.Register { return low(r) }
 func (k *rowsKernel) high(r reg.Register) reg.Register {
 	t := low(k.t[0])
 	VEXTRACTI32X4(U8(1), r, t)
@@ -270,13 +261,13 @@ func avx512Pair(table Mem) {
 	}
 
 	k, b := kernel("digestPermuteAVX512", "func(out *[32]byte, a, b *[25]uint64)", " stores the digest of a, which is padded, leaves a as it is, and permutes b.")
-	k.storeDigest(k.low, Load(Param("out"), reg.RDI))
+	k.storeDigest(low, Load(Param("out"), reg.RDI))
 	k.storeState(k.high, b)
 	VZEROUPPER()
 	RET()
 
 	k, _ = kernel("digest2AVX512", "func(outA, outB *[32]byte, a, b *[25]uint64)", " stores the digests of a and b, which are padded, and leaves both as they are.")
-	k.storeDigest(k.low, Load(Param("outA"), reg.RDI))
+	k.storeDigest(low, Load(Param("outA"), reg.RDI))
 	k.storeDigest(k.high, Load(Param("outB"), reg.RSI))
 	VZEROUPPER()
 	RET()

@@ -15,11 +15,6 @@ var (
 	spareMask   = reg.K7
 )
 
-func setMask(bits int, k reg.Register) {
-	MOVL(U32(bits), reg.EAX)
-	KMOVW(reg.EAX, k)
-}
-
 // A vectorTable is a table of vectors in memory, each of which is there once.
 type vectorTable struct {
 	base   reg.Register
