@@ -105,11 +105,11 @@ func TestBeginsInTheMiddle(t *testing.T) {
 	// One that began before the capture does not hide the one that follows.
 	chunks := talk(newRand(1), 5, 500)
 	next := ct.NewTCP(ct.Client4, ct.Server4)
-	next.Skip(1 << 24)
+	next.Advance(1 << 24)
 	for _, n := range []int{4, 6, len(segments)} {
 		rec, _ := mustRead(t, ct.Pcap(ct.Ethernet, append(slices.Clone(segments[3:n]), next.Conversation(chunks)...)...))
 		next = ct.NewTCP(ct.Client4, ct.Server4)
-		next.Skip(1 << 24)
+		next.Advance(1 << 24)
 		last := rec.conns[len(rec.conns)-1]
 		if err := last.want(chunks); err != nil || !last.FromStart {
 			t.Errorf("after %d segments: %v", n, err)
@@ -270,7 +270,7 @@ func TestEndedConnectionsAreForgotten(t *testing.T) {
 			const n = 3000
 			for i := range n {
 				tcp := ct.NewTCP(ct.Client4, ct.Server4)
-				tcp.Skip(uint32(i) << 16)
+				tcp.Advance(uint32(i) << 16)
 				for _, s := range end(tcp, i) {
 					w.Segment(s)
 				}
@@ -306,7 +306,7 @@ func TestMissingAtTheEnd(t *testing.T) {
 		"reset by the other side": func(tcp *ct.TCP) []ct.Segment { return tcp.Reset(false) },
 		"port used again": func(tcp *ct.TCP) []ct.Segment {
 			again := ct.NewTCP(ct.Client4, ct.Server4)
-			again.Skip(1 << 24)
+			again.Advance(1 << 24)
 			return again.Conversation(chunks)
 		},
 	} {

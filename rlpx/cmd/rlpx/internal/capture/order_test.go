@@ -151,7 +151,7 @@ func TestPortsUsedAgain(t *testing.T) {
 	r := ct.NewTCP(ct.Client4, ct.Server4)
 	reset := append(r.Talk(first), r.Reset(false)...)
 	b := ct.NewTCP(ct.Client4, ct.Server4)
-	b.Skip(1 << 20)
+	b.Advance(1 << 20)
 	again := b.Conversation(second)
 	for _, tc := range []struct {
 		name   string

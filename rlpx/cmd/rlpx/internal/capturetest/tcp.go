@@ -34,8 +34,8 @@ func NewTCP(client, server netip.AddrPort) *TCP {
 	return &TCP{Client: client, Server: server, next: [2]uint32{0xffffff00, 0xfffff000 + uint32(client.Port())}}
 }
 
-// Skip moves the sequence numbers of both sides. It is for before Open.
-func (c *TCP) Skip(n uint32) {
+// Advance moves the sequence numbers of both sides. It is for before Open.
+func (c *TCP) Advance(n uint32) {
 	c.next[0] += n
 	c.next[1] += n
 }
