@@ -303,7 +303,7 @@ func TestCase_S13_NothingLeaksPerMessage(t *testing.T) {
 	if after := rlpxtest.HeapInUse(); after > before+256<<10 {
 		t.Errorf("%d bytes more in use after %d messages", after-before, messages)
 	}
-	if conn.out.pending.Held() {
+	if conn.out.buf.Held() {
 		t.Error("a buffer is held between messages")
 	}
 }

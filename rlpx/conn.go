@@ -2,7 +2,6 @@ package rlpx
 
 import (
 	"crypto/ecdsa"
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -29,6 +28,8 @@ type Conn struct {
 	// The two directions share nothing mutable but what follows them.
 	in  readHalf
 	out writeHalf
+
+	socket *socket // the net.Conn, if it is a socket that we can wait on and try to write to; set like remote
 
 	snappy atomic.Bool
 	proven atomic.Bool // a frame of the peer verified
@@ -78,7 +79,8 @@ func newConn(conn net.Conn, dialDest *ecdsa.PublicKey, cfg *Config) *Conn {
 	}
 	c := &Conn{conn: conn, dialDest: dialDest, cfg: cfg}
 	c.in.conn, c.out.conn = c, c
-	c.out.cond.L, c.out.handed.L = &c.out.mu, &c.out.mu
+	c.out.watchdog.conn = c
+	c.out.run = c.drain
 	return c
 }
 
@@ -122,38 +124,6 @@ func (c *Conn) Close() error {
 		c.closeErr = c.conn.Close()
 	})
 	return c.closeErr
-}
-
-// CloseWrite ends the writing direction: the peer reads io.EOF after what was
-// written before. It waits for writes under way. Later writes, and a second
-// CloseWrite, return net.ErrClosed. It fails, with nothing changed, if the
-// net.Conn has no CloseWrite of its own, as *net.TCPConn has.
-func (c *Conn) CloseWrite() error {
-	if err := c.mustBeEstablished("CloseWrite"); err != nil {
-		return err
-	}
-	half, ok := c.conn.(interface{ CloseWrite() error })
-	if !ok {
-		return errors.New("rlpx: the net.Conn has no CloseWrite")
-	}
-	if err := c.endWriting(); err != nil {
-		return err
-	}
-	return half.CloseWrite()
-}
-
-// endWriting lets no writes in after those under way.
-func (c *Conn) endWriting() error {
-	out := &c.out
-	out.mu.Lock()
-	defer out.mu.Unlock()
-	out.take()
-	defer out.give()
-	if err := c.drain(); err != nil {
-		return err
-	}
-	out.fail(net.ErrClosed)
-	return nil
 }
 
 // abort ends both directions with err and closes the net.Conn.

@@ -111,3 +111,18 @@ func isTimeout(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &ne) && ne.Timeout() && !errors.As(err, &errno)
 }
+
+// PanicError is why writing ended if the net.Conn or a callback panicked under it. Where a call of ours was
+// on the stack, the panic went on to its caller, and others get this error without Value. In a goroutine of this package,
+// where nobody could see it, it was recovered.
+type PanicError struct {
+	Value any    // of the panic, if it was recovered
+	Stack []byte // of it
+}
+
+func (e *PanicError) Error() string {
+	if e.Value == nil {
+		return "rlpx: a panic ended writing"
+	}
+	return fmt.Sprintf("rlpx: a panic ended writing: %v", e.Value)
+}

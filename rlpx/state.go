@@ -93,11 +93,6 @@ func (s *directionStats) call(n int) {
 	s.wire += uint64(n)
 }
 
-func (s *directionStats) add(calls directionStats) {
-	s.calls += calls.calls
-	s.wire += calls.wire
-}
-
 // publishedStats are a copy for those who cannot wait for a blocked Read. One
 // uncontended lock is cheaper than five atomic counters.
 type publishedStats struct {
@@ -118,7 +113,7 @@ func (p *publishedStats) get() directionStats {
 }
 
 func (c *Conn) collectStats() Stats {
-	in, out := c.in.published.get(), c.out.published.get()
+	in, out := c.in.published.get(), c.out.snapshot()
 	return Stats{
 		MessagesRead: in.messages, MessagesWritten: out.messages,
 		PlainBytesRead: in.plain, PlainBytesWritten: out.plain,

@@ -100,10 +100,10 @@ func (c *Conn) traceRead(code uint64, plain, data int) {
 	}
 }
 
-// traceWritten is called with out.mu held, or by the writer that has taken out.
-func (c *Conn) traceWritten(m *outgoing, wire int) {
+// traceWritten is called by the owner of the sending direction.
+func (c *Conn) traceWritten(frame TraceFrame) {
 	if t := c.cfg.Trace; t != nil && t.FrameWritten != nil {
-		t.FrameWritten(c, TraceFrame{m.code, len(m.plain), len(m.payload), wire})
+		t.FrameWritten(c, frame)
 	}
 }
 
