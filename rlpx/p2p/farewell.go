@@ -56,7 +56,15 @@ func refuse(conn *rlpx.Conn, reason DiscReason, within time.Duration, written <-
 	err := sayDisconnect(conn, reason, drained)
 	conn.Close()
 	<-drained
+	release(conn)
 	return err
+}
+
+// release closes conn, from which nobody reads any more, and has it give back the buffer of the message that
+// was read last: whoever still refers to conn must not hold that.
+func release(conn *rlpx.Conn) {
+	conn.Close()
+	conn.Read()
 }
 
 // sayDisconnect writes a Disconnect and lets the peer read it. Somebody must read from conn

@@ -231,6 +231,7 @@ func (s *Session) finish() {
 	}
 	s.conn.Close()
 	<-s.drained
+	release(s.conn)
 	s.timerStop()
 	s.silence.Stop()
 	close(s.done)
