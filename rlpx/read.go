@@ -57,18 +57,13 @@ type readHalf struct {
 
 // fail makes err the permanent error of the direction.
 func (in *readHalf) fail(err error) error {
-	in.end(err)
-	in.reclaim()
-	in.release()
-	return in.err
-}
-
-// end is fail, but what was lent stays lent.
-func (in *readHalf) end(err error) {
 	if in.err == nil {
 		in.err = err
 		in.conn.traceReadFailed(err)
 	}
+	in.reclaim()
+	in.release()
+	return in.err
 }
 
 // reclaim takes back the decompressed message that the last Read lent.
@@ -120,11 +115,7 @@ func (c *Conn) Read() (code uint64, data []byte, wireSize int, err error) {
 	}
 	data, err = c.decode(code, payload)
 	if err != nil {
-		in.end(err)
-		if _, lends := err.(*PayloadError); !lends {
-			in.release()
-		}
-		return code, nil, 0, err
+		return code, nil, 0, in.fail(err)
 	}
 	in.stats.message(len(data), len(payload))
 	in.stats.hashed = in.mac.Work()
@@ -144,20 +135,20 @@ func (c *Conn) decode(code uint64, payload []byte) ([]byte, error) {
 	}
 	size, err := decodedLen(payload)
 	if err != nil {
-		return nil, &PayloadError{Code: code, Payload: payload, Err: err}
+		return nil, newPayloadError(code, payload, err)
 	}
 	if size > limit {
 		return nil, &SizeError{What: "message", Size: size, Limit: limit, Read: true}
 	}
 	if !plausible(size, len(payload)) {
-		return nil, &PayloadError{Code: code, Payload: payload, Err: snappy.ErrCorrupt}
+		return nil, newPayloadError(code, payload, snappy.ErrCorrupt)
 	}
 	in := &c.in
 	in.plain, in.plainSize = bufpool.Get(size), size
 	data, err := decompress(in.plain.B[:size:size], payload)
 	if err != nil {
 		in.reclaim()
-		return nil, &PayloadError{Code: code, Payload: payload, Err: err}
+		return nil, newPayloadError(code, payload, err)
 	}
 	return data, nil
 }

@@ -56,8 +56,8 @@ type Trace struct {
 	// ReadFailed and WriteFailed are called with the first fatal error of each direction, which all
 	// later calls return. That is io.EOF when the peer has hung up, and net.ErrClosed when a call finds that
 	// the connection was closed on our side. Where no call comes, nothing is reported. A read
-	// timeout and a message that is too large to be sent are not fatal. What the error
-	// lends (see PayloadError) is valid until the callback returns.
+	// timeout and a message that is too large to be sent are not fatal. The error
+	// may be kept.
 	ReadFailed, WriteFailed func(c *Conn, err error)
 }
 

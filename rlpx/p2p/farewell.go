@@ -61,10 +61,19 @@ func refuse(conn *rlpx.Conn, reason DiscReason, within time.Duration, written <-
 	err := sayDisconnect(conn, net.ErrClosed, reason, drained)
 	conn.Close()
 	<-drained
+	release(conn)
 	return err
 }
 
-// sayDisconnect writes a Disconnect as the last message and lets the peer read it. Other writers get cause. Somebody must read from conn
+// release closes conn, from which nobody reads any more, and has it give back the buffer of the message that
+// was read last: whoever still refers to conn must not hold that.
+func release(conn *rlpx.Conn) {
+	conn.Close()
+	conn.Read()
+}
+
+// sayDisconnect writes a Disconnect as the last message and lets the peer read it. Other writers get
+// cause. Somebody must read from conn
 // meanwhile, since the peer may be unable to read before it has written, and close drained when the
 // peer is through. Afterwards conn is to be closed.
 func sayDisconnect(conn *rlpx.Conn, cause error, reason DiscReason, drained <-chan struct{}) error {

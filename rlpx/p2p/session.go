@@ -230,6 +230,7 @@ func (s *Session) leave(farewell *DiscReason) {
 	s.conn.Close()
 	close(s.closed)
 	<-s.drained
+	release(s.conn)
 	if f := s.cfg.Trace.Ended; f != nil {
 		f(s, s.Err())
 	}
