@@ -1,10 +1,12 @@
 package keccak
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -111,6 +113,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// emulator is an environment variable with the command that runs the test binary, if this system
+// does not run it without. It is the same as go test's -exec.
+const emulator = "KECCAK_TEST_EXEC"
+
 // tiersWith are the tier in use and those that are available in a process whose environment
 // chooses none, and has the given addition.
 func tiersWith(t *testing.T, env string) []string {
@@ -119,9 +125,13 @@ func tiersWith(t *testing.T, env string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self)
+	args := append(strings.Fields(os.Getenv(emulator)), self)
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), tiersOnly+"=1", TierVariable+"=", env)
 	out, err := cmd.Output()
+	if errors.Is(err, syscall.ENOEXEC) {
+		t.Fatalf("%v: set %s to the command that runs the tests", err, emulator)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
