@@ -95,8 +95,9 @@ type Config struct {
 	MaxPending int
 
 	// Allow decides whether a Listener takes a connection from the given address, before
-	// a byte is read. An error closes the connection at once. It is called by one goroutine,
-	// which accepts nothing meanwhile. Nil allows everybody.
+	// a byte is read. An error closes the connection at once. Each call has the goroutine and the place of
+	// its connection, so it must be safe for concurrent use, and what it waits for is taken from the
+	// connection's HandshakeTimeout. Nil allows everybody.
 	Allow func(addr net.Addr) error
 
 	// OnError is told of every connection that a Listener accepted from the

@@ -76,10 +76,12 @@ func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote
 }
 
 func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, steps *tracedHandshake) (handshake.Secrets, error) {
-	if timeout := c.cfg.handshakeTimeout(); timeout > 0 {
+	// A Listener has set a deadline, and ended ctx with it.
+	if timeout := c.cfg.handshakeTimeout(); timeout > 0 && c.deadline.Load() == nil {
 		var cancel context.CancelFunc
-		c.deadline = time.Now().Add(timeout)
-		ctx, cancel = context.WithDeadline(ctx, c.deadline)
+		deadline := time.Now().Add(timeout)
+		c.deadline.Store(&deadline)
+		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
 	var rw io.ReadWriter = handshakeConn{c}
@@ -89,7 +91,14 @@ func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, steps *t
 	if c.dialer {
 		return handshake.Initiate(ctx, rw, key, c.dialDest, c.cfg.Rand)
 	}
-	return handshake.Respond(ctx, rw, key, c.cfg.Rand, c.cfg.VerifyPeer)
+	verify := c.cfg.VerifyPeer
+	if verify != nil {
+		verify = func(remote *ecdsa.PublicKey) error {
+			defer c.crew.outside()()
+			return c.cfg.VerifyPeer(remote)
+		}
+	}
+	return handshake.Respond(ctx, rw, key, c.cfg.Rand, verify)
 }
 
 // handshakeConn is the net.Conn as the handshake's driver sees it: what it
