@@ -193,3 +193,38 @@ func TestCase_N1_SlowAllow(t *testing.T) {
 		l.Close()
 	})
 }
+
+// A connection that has waited for Accept has what time its peer had left for Hello when the handshake was done.
+func TestCase_N12_WaitingForAcceptIsNotHelloTime(t *testing.T) {
+	for _, timeout := range []time.Duration{0, 8 * time.Second, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := newPipeListener()
+			cfg := &Config{Key: newKey(t), HandshakeTimeout: timeout}
+			l := NewListener(inner, cfg)
+			defer l.Close()
+			peer, _ := inner.connect("early")
+			defer peer.Close()
+			time.Sleep(time.Second) // of the peer's time
+			if _, err := Client(peer, &cfg.Key.PublicKey, &Config{Key: newKey(t)}).HandshakeContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			conn, err := l.Accept(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			deadline := conn.ConnectionState().HandshakeDeadline
+			if timeout < 0 {
+				if !deadline.IsZero() {
+					t.Errorf("deadline %v without a timeout", deadline)
+				}
+				return
+			}
+			want := cfg.handshakeTimeout() - time.Second
+			if left := time.Until(deadline); left != want {
+				t.Errorf("timeout %v: %v left for Hello, want %v", timeout, left, want)
+			}
+		})
+	}
+}
