@@ -68,7 +68,8 @@ type Config struct {
 	// capture of it: "RLPX", the X coordinate of the auth packet's ephemeral
 	// point, aes-secret, mac-secret, initiator-nonce and recipient-nonce, in hex. Whoever reads that
 	// file reads the traffic, so it is for debugging only. Nil logs nothing.
-	// Writes of all sessions are serialised.
+	// Writes of all sessions to the same writer are serialised, whatever Config they have. A writer that
+	// blocks holds up the handshakes that log to it, and no others.
 	KeyLogWriter io.Writer
 
 	// Trace is told what happens on the connections. Nil tells nobody and costs nothing.

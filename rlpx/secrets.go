@@ -5,10 +5,8 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdsa"
-	"fmt"
 	"hash"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/go-rlpx/transport/handshake"
@@ -150,20 +148,4 @@ func (c *Conn) establish(sec Secrets, remote *ecdsa.PublicKey) {
 	c.socket = newSocket(c.conn)
 	c.remote = remote
 	c.phase.Store(phaseEstablished)
-}
-
-// keyLogMu serialises the lines of all sessions, which may share a writer.
-var keyLogMu sync.Mutex
-
-func (c *Conn) logKeys(sec *handshake.Secrets) {
-	w := c.cfg.KeyLogWriter
-	if w == nil {
-		return
-	}
-	line := fmt.Sprintf("RLPX %x %x %x %x %x\n",
-		sec.EphemeralX, sec.AES, sec.MAC, sec.InitiatorNonce, sec.RecipientNonce)
-	keyLogMu.Lock()
-	defer keyLogMu.Unlock()
-	// A log that cannot be written must not cost the connection.
-	_, _ = io.WriteString(w, line)
 }
