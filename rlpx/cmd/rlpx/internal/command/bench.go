@@ -115,7 +115,7 @@ func (b *bench) echo(ctx context.Context, cmd *cli.Command) error {
 	}
 	var err error
 	if r.to, err = parseTarget(cmd.String("to")); err != nil {
-		return err
+		return usagef(cmd, "-to: %w", err)
 	}
 	key, err := b.nodeKey(cmd)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
@@ -132,7 +131,7 @@ func (d *demo) connect(ctx context.Context) (alice, bob *demoNode, err error) {
 	defer l.Close()
 	addr := l.Addr().(*net.TCPAddr)
 	node := endpoint{"127.0.0.1", uint16(addr.Port)}.node(&alice.cfg.Key.PublicKey)
-	d.out.printf("alice        %s\n", node.URLv4())
+	d.out.printf("alice        %s\n", node)
 
 	// Either side that fails ends the other one too.
 	err = both(ctx,
@@ -143,8 +142,7 @@ func (d *demo) connect(ctx context.Context) (alice, bob *demoNode, err error) {
 			return alice.open(ctx)
 		},
 		func(ctx context.Context) error {
-			to := target{&alice.cfg.Key.PublicKey, net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port))}
-			dialed, err := dial(ctx, to, bob.cfg, rlpx.DefaultHandshakeTimeout)
+			dialed, err := dial(ctx, target{node.Key, []string{node.Addr()}}, bob.cfg, rlpx.DefaultHandshakeTimeout)
 			if err != nil {
 				return err
 			}

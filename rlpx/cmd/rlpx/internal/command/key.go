@@ -10,8 +10,9 @@ import (
 	"os"
 
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/urfave/cli/v3"
+
+	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
 // keyFileMode keeps a key to its owner.
@@ -49,8 +50,11 @@ func (e *env) keyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			node := at.node(&key.PublicKey)
-			e.out.printf("enode  %s\nid     %s\n", node.URLv4(), node.ID())
+			url := at.node(&key.PublicKey).String()
+			if _, err := p2p.ParseNode(url); err != nil {
+				return usagef(cmd, "-addr: %w", err)
+			}
+			e.out.printf("enode  %s\nid     %s\n", url, nodeID(&key.PublicKey))
 			return nil
 		},
 	}
@@ -105,7 +109,10 @@ func (e *env) nodeKey(cmd *cli.Command) (*ecdsa.PrivateKey, error) {
 	return crypto.GenerateKey()
 }
 
-// shortID is the beginning of the node id of key, as go-ethereum's logs show it.
-func shortID(key *ecdsa.PublicKey) string { return enode.PubkeyToIDV4(key).TerminalString() }
+// nodeID is how nodes are told apart by discovery and in logs: the hash of the key.
+func nodeID(key *ecdsa.PublicKey) string {
+	return hex.EncodeToString(crypto.Keccak256(crypto.FromECDSAPub(key)[1:])) // without the 0x04 of the uncompressed form
+}
 
-func nodeID(key *ecdsa.PublicKey) string { return enode.PubkeyToIDV4(key).String() }
+// shortID is the beginning of the node id, as go-ethereum's logs show it.
+func shortID(key *ecdsa.PublicKey) string { return nodeID(key)[:16] }

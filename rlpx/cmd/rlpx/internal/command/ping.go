@@ -51,7 +51,7 @@ func (e *env) pingCommand() *cli.Command {
 				return err
 			}
 			if p.to, err = parseTarget(url); err != nil {
-				return err
+				return usagef(cmd, "%w", err)
 			}
 			key, err := e.nodeKey(cmd)
 			if err != nil {
@@ -72,6 +72,7 @@ func (e *env) pingCommand() *cli.Command {
 type pinger struct {
 	*env
 	to                target
+	addr              string // of the target's, the one that answered
 	count             int
 	interval, timeout time.Duration
 	cfg               rlpx.Config
@@ -104,13 +105,14 @@ func (p *pinger) session(ctx context.Context, caps p2p.Capabilities) (*p2p.Sessi
 	if err != nil {
 		return nil, err
 	}
-	p.out.printf("%s: connected in %s, handshake in %s\n", p.to.addr, short(d.connect), short(d.handshake))
+	p.addr, p.to.addrs = d.addr, []string{d.addr}
+	p.out.printf("%s: connected in %s, handshake in %s\n", p.addr, short(d.connect), short(d.handshake))
 
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	session, err := p2p.NewSession(ctx, d.conn, &p2p.SessionConfig{Name: clientName(), Capabilities: caps})
 	if err != nil {
-		return nil, inWords("no session with "+p.to.addr, p.timeout, err)
+		return nil, inWords("no session with "+p.addr, p.timeout, err)
 	}
 	return session, nil
 }
@@ -176,7 +178,7 @@ loop:
 			}
 		} else {
 			rtt.add(d)
-			p.out.printf("pong from %s: seq=%d time=%s\n", p.to.addr, sent, short(d))
+			p.out.printf("pong from %s: seq=%d time=%s\n", p.addr, sent, short(d))
 		}
 		if sent == p.count {
 			break
@@ -190,7 +192,7 @@ loop:
 			break loop
 		}
 	}
-	p.out.printf("--- %s ---\n", p.to.addr)
+	p.out.printf("--- %s ---\n", p.addr)
 	p.out.printf("%d sent, %d answered, in %s\n", sent-unsent, rtt.n, short(time.Since(start)))
 	if rtt.n > 0 {
 		p.out.printf("round trip min/avg/max %s / %s / %s\n", short(rtt.min), short(rtt.avg()), short(rtt.max))

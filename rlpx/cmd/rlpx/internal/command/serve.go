@@ -82,7 +82,7 @@ func (e *env) serveCommand() *cli.Command {
 			}
 			at.port = uint16(l.Addr().(*net.TCPAddr).Port)
 			s.session.ListenPort = uint64(at.port)
-			url := at.node(&key.PublicKey).URLv4()
+			url := at.node(&key.PublicKey).String()
 			e.out.printf("%s\n", url)
 			s.log.Info("listening", "addr", l.Addr().String(), "caps", list(caps.Caps()), "enode", url)
 			return s.run(ctx, l)
