@@ -26,7 +26,9 @@ type goMod struct {
 // readGoMod reads a go.mod file.
 func readGoMod(t *testing.T, file string) goMod {
 	t.Helper()
-	var parsed struct{ Require []struct{ Path, Version string } }
+	var parsed struct {
+		Require []struct{ Path, Version string }
+	}
 	if err := json.Unmarshal([]byte(goCommand(t, "mod", "edit", "-json", file)), &parsed); err != nil {
 		t.Fatal(err)
 	}
