@@ -38,6 +38,7 @@ func TestBenchmarks(t *testing.T) {
 		"Handshake":  BenchmarkHandshake,
 		"Refuse":     BenchmarkRefuse,
 		"Memory":     BenchmarkMemory,
+		"Collect":    BenchmarkCollect,
 		"Broadcast":  BenchmarkBroadcast,
 		"WriteBatch": BenchmarkWriteBatch,
 		"Listen":     BenchmarkListen,

@@ -22,7 +22,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"mac":                       {"internal/keccak"},
 		"rlpx":                      {"handshake", "mac", "internal/bufpool", "internal/keccak"},
 		"rlpx/p2p":                  {"rlpx"},
-		"internal/rlpxtest":         {"handshake"},
+		"internal/rlpxtest":         {"handshake", "internal/bufpool"},
 		"internal/rlpxtest/secrecy": {},
 		"rlpx/cmd/rlpx":             {"rlpx/cmd/rlpx/internal/command"},
 		"rlpx/cmd/rlpx/internal/command": {"rlpx", "rlpx/p2p", "handshake", "rlpx/cmd/rlpx/internal/measure",
