@@ -104,7 +104,7 @@ func (s *counted) table() (t table) {
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int{
-		"1": 1, "32B": 32, "1k": 1024, "1K": 1024, "2KiB": 2048, "2kib": 2048, "3M": 3 << 20, "3MiB": 3 << 20,
+		"1": 1, "32B": 32, "1k": 1024, "1K": 1024, "2KiB": 2048, "2kib": 2048, "3M": 3 << 20, "3MiB": 3 << 20, "1kb": 1024, "2MB": 2 << 20, "1 KiB": 1024,
 		"2147483647": 1<<31 - 1, "2147483647MiB": 1<<31 - 1,
 	} {
 		if got, err := parseSize(text); got != want || err != nil {

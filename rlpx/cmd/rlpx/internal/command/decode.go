@@ -3,7 +3,6 @@ package command
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +39,7 @@ func (e *env) decodeCommand() *cli.Command {
 			"frame where that is another number, and the size of the payload before compression and as it travelled.\n" +
 			"Lines with !! say what could not be decoded and why.\n\n" +
 			"The exit status is 0 only if the capture is well formed and every session that is in the key log was decoded\n" +
-			"to its end. To record a capture: tcpdump -i any -s 0 -w capture.pcap tcp port 30303",
+			"to its end. To record a capture: tcpdump -i any -s 0 -w capture.pcap tcp port 30303\n\n" + capForm,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "keylog", Usage: "the secrets of the sessions are in `FILE`"},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"},
@@ -48,7 +47,7 @@ func (e *env) decodeCommand() *cli.Command {
 			&cli.BoolFlag{Name: "rlp", Usage: "dump payloads as RLP"},
 			&cli.IntFlag{Name: "max", Usage: "dump at most `BYTES` of each payload", Value: defaultDump},
 			&cli.BoolFlag{Name: "abs", Usage: "print the time of day (UTC) instead of seconds"},
-			capFlag("`NAME/VERSION:LENGTH` of a capability that is not echo/1, eth or snap: how many message ids it has (repeatable)"),
+			capFlag("`CAP` that the nodes had, if it is not echo/1, eth or snap"),
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			file, err := argument(cmd, "the CAPTURE to decode")
@@ -129,15 +128,15 @@ func (d *captureDecoder) run(ctx context.Context) error {
 	}
 	w.Flush()
 	in.finish()
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
 	if stats == nil {
 		return fmt.Errorf("%s: %w", in.name, err)
 	}
 	elapsed := time.Since(start)
 	fmt.Fprintf(d.err, "%s in %s: %s\n", byteCount(in.read), short(elapsed), rate(in.read, elapsed))
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return errInterrupted
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("%s: %w", in.name, err)
 	}
 	return d.verdict(in.name, stats)
@@ -219,5 +218,3 @@ func plural(n int, thing string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
-
-var errInterrupted = errors.New("interrupted")

@@ -222,7 +222,7 @@ func TestDecodeReports(t *testing.T) {
 			r := run(t, "decode", "-keylog", keys, file)
 			wantAll(t, r.stdout, tc.stdout...)
 			if tc.stderr != "" {
-				r.wantErrorAtEnd(t, tc.stderr)
+				r.atEnd().wantError(t, statusFailed, tc.stderr)
 			} else if r.status != tc.status {
 				t.Errorf("status %d, stderr %q", r.status, r.stderr)
 			}
@@ -258,7 +258,7 @@ func TestDecodeMalformed(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := run(t, "decode", "-keylog", keys, write(t, "x.pcap", tc.file))
-			r.wantErrorAtEnd(t, tc.want...)
+			r.atEnd().wantError(t, statusFailed, tc.want...)
 			if tc.name == "cut in a packet" {
 				wantAll(t, r.stdout, "1 session decoded: 5 messages")
 			}
@@ -273,7 +273,7 @@ func TestDecodeMalformed(t *testing.T) {
 	} {
 		t.Run("key log, "+tc.name, func(t *testing.T) {
 			r := run(t, "decode", "-keylog", write(t, "keys", []byte(tc.log)), capture)
-			r.wantErrorAtEnd(t, tc.want)
+			r.atEnd().wantError(t, statusFailed, tc.want)
 		})
 	}
 	run(t, "decode", "-keylog", keys, filepath.Join(t.TempDir(), "nowhere")).wantError(t, statusFailed, "nowhere")
