@@ -65,7 +65,7 @@ func (e *env) decodeCommand() *cli.Command {
 			if d.caps, err = capsFlag(cmd, append(publicCaps(), echoCap)); err != nil {
 				return err
 			}
-			if d.log, err = readKeyLog(cmd.String("keylog")); err != nil {
+			if d.log, err = e.readKeyLog(cmd.String("keylog")); err != nil {
 				return err
 			}
 			return d.run(ctx)
@@ -73,7 +73,8 @@ func (e *env) decodeCommand() *cli.Command {
 	}
 }
 
-func readKeyLog(file string) (*keylog.Log, error) {
+// readKeyLog reads a key log and says if it was damaged. The lines themselves may be secret.
+func (e *env) readKeyLog(file string) (*keylog.Log, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("key log: %w", err)
@@ -82,6 +83,14 @@ func readKeyLog(file string) (*keylog.Log, error) {
 	log, err := keylog.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("key log %s: %w", file, err)
+	}
+	skipped, first := log.Skipped()
+	switch {
+	case skipped > 0 && log.Len() == 0:
+		return nil, fmt.Errorf("key log %s: no session in it; %w", file, first)
+	case skipped > 0:
+		e.warn("key log %s: %s damaged or of something else, the first: %v; %s used",
+			file, plural(skipped, "line"), first, plural(log.Len(), "session"))
 	}
 	return log, nil
 }

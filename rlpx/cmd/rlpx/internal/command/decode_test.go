@@ -268,7 +268,7 @@ func TestDecodeMalformed(t *testing.T) {
 	line := s.KeyLog.String()
 	for _, tc := range []struct{ name, log, want string }{
 		{"not a key log", "hello\n", "line 1: does not begin with RLPX"},
-		{"cut off", "# two\n" + line + line[:100], "line 3: has 2 fields"},
+		{"cut off", "# two\n" + line[:100], "no session in it; line 2: has 2 fields"},
 		{"empty", "", "nothing decoded: the key log is empty"},
 	} {
 		t.Run("key log, "+tc.name, func(t *testing.T) {
@@ -276,6 +276,12 @@ func TestDecodeMalformed(t *testing.T) {
 			r.atEnd().wantError(t, statusFailed, tc.want)
 		})
 	}
+	// What is good in a damaged log is used.
+	damaged := "CLIENT_RANDOM 00 00\n" + line[:100] + line + "\x00\n"
+	r := run(t, "decode", "-keylog", write(t, "damaged", []byte(damaged)), capture)
+	r.wantSuccess(t, "1 session decoded")
+	wantAll(t, r.stderr, "rlpx: warning: key log ", "damaged: 3 lines damaged or of something else, the first: line 1: does not begin with RLPX",
+		"; 1 session used\n")
 	run(t, "decode", "-keylog", keys, filepath.Join(t.TempDir(), "nowhere")).wantError(t, statusFailed, "nowhere")
 	run(t, "decode", "-keylog", filepath.Join(t.TempDir(), "nowhere"), capture).wantError(t, statusFailed, "key log", "nowhere")
 	run(t, "decode", "-keylog", keys, t.TempDir()).wantError(t, statusFailed, "is a directory")
