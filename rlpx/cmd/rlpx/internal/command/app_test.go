@@ -20,7 +20,7 @@ func TestHelp(t *testing.T) {
 	for name, texts := range map[string][]string{
 		"demo":  {"-for", "-keylog"},
 		"ping":  {"ENODE", "-c", "-i", "-timeout", "-key", "-cap", "-keylog"},
-		"serve": {"-addr", "-key", "-cap", "-maxpeers", "-json", "-for", "-n"},
+		"serve": {"-addr", "-key", "-cap", "LENGTH", "256", "-v", "-maxpeers", "-json", "-for", "-n"},
 		"key":   {"FILE", "-new", "-addr", "never overwritten"},
 	} {
 		for _, args := range [][]string{{name, "-h"}, {name, "--help"}, {"help", name}} {
@@ -50,6 +50,9 @@ func TestUsageErrors(t *testing.T) {
 		texts []string
 	}{
 		{"no such command", []string{"pong"}, []string{`no command "pong"`}},
+		{"mistyped command", []string{"srve"}, []string{`no command "srve", did you mean "serve"?`}},
+		{"help for a mistyped command", []string{"help", "pign"}, []string{`did you mean "ping"?`}},
+		{"mistyped flag", []string{"bench", "-conn", "1"}, []string{"no flag -conn, did you mean --conns?"}},
 		{"no such command, unprintable", []string{"po\n\x1b[2Jng"}, []string{"no command"}},
 		{"help for no such command", []string{"help", "pong"}, []string{`no command "pong"`, "rlpx -help"}},
 		{"no such flag", []string{"ping", "-x", "enode"}, []string{"-x", "rlpx ping -help"}},

@@ -39,15 +39,14 @@ func (e *env) demoCommand() *cli.Command {
 			if d.each < 0 {
 				return usagef(cmd, "-for must not be negative")
 			}
-			closeLog, err := openKeyLog(cmd, &d.cfg)
-			if err != nil {
+			if err := e.openKeyLog(cmd, &d.cfg); err != nil {
 				return err
 			}
-			defer closeLog()
-			ctx, cancel := context.WithTimeoutCause(ctx, cmd.Duration("for")+demoGrace, errors.New("this machine is too slow for the demo"))
+			runCtx, cancel := context.WithTimeoutCause(ctx, cmd.Duration("for")+demoGrace, errors.New("this machine is too slow for the demo"))
 			defer cancel()
-			if err = d.run(ctx); errors.Is(err, context.Canceled) {
-				return errors.New("interrupted")
+			err := d.run(runCtx)
+			if err != nil && ctx.Err() != nil {
+				return errInterrupted
 			}
 			return err
 		},

@@ -17,15 +17,16 @@ func (e *env) pingCommand() *cli.Command {
 		Name:      "ping",
 		Usage:     "dial a node, show its Hello, measure round trips",
 		ArgsUsage: "ENODE",
-		Description: "ENODE is an enode URL or a node record (enr:...). The exit status is 0 only if the node answered\n" +
-			"every Ping. Nodes of a blockchain end the session after some seconds without a message of\n" +
-			"their own protocol, so a long run against them takes a short -i.",
+		Description: "ENODE is an enode URL or a node record (enr:...), whose addresses are tried one after the other.\n" +
+			"The exit status is 0 only if the node answered every Ping. Nodes of a blockchain end the session after\n" +
+			"some seconds without a message of their own protocol. Some, such as reth, end it as well when Pings come\n" +
+			"faster than one a second.\n\n" + capForm,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "c", Usage: "stop after `N` Pings; 0: go on until interrupted", Value: 4},
-			&cli.DurationFlag{Name: "i", Usage: "`INTERVAL` between Pings", Value: time.Second},
+			&cli.DurationFlag{Name: "i", Usage: "`INTERVAL` between Pings; below 1s, a peer may end the session", Value: time.Second},
 			&cli.DurationFlag{Name: "timeout", Usage: "longest `WAIT` for the connection, for Hello and for each answer", Value: 5 * time.Second},
 			keyFlag(),
-			capFlag("announce capability `NAME/VERSION` besides echo/1, eth/66 to eth/72, snap/1 and snap/2 (repeatable)"),
+			capFlag("announce `CAP` besides echo/1, eth/66 to eth/72, snap/1 and snap/2"),
 			keyLogFlag(),
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
@@ -53,16 +54,17 @@ func (e *env) pingCommand() *cli.Command {
 			if p.to, err = parseTarget(url); err != nil {
 				return usagef(cmd, "%w", err)
 			}
+			if p.interval < time.Second {
+				e.warn("-i %v: some nodes, such as reth, end the session when Pings come faster than one a second", p.interval)
+			}
 			key, err := e.nodeKey(cmd)
 			if err != nil {
 				return err
 			}
 			p.cfg = rlpx.Config{Key: key, HandshakeTimeout: p.timeout}
-			closeLog, err := openKeyLog(cmd, &p.cfg)
-			if err != nil {
+			if err := e.openKeyLog(cmd, &p.cfg); err != nil {
 				return err
 			}
-			defer closeLog()
 			return p.run(ctx)
 		},
 	}
@@ -197,10 +199,14 @@ loop:
 	if rtt.n > 0 {
 		p.out.printf("round trip min/avg/max %s / %s / %s\n", short(rtt.min), short(rtt.avg()), short(rtt.max))
 	}
+	interrupted := ctx.Err() != nil
+	if interrupted {
+		err = nil // of the Ping that nobody waited for
+	}
 	switch {
-	case ctx.Err() != nil && sent == 0:
-		return errors.New("interrupted")
-	case rtt.n == sent && (err == nil || ctx.Err() != nil):
+	case rtt.n == sent && interrupted && (sent == 0 || p.count > 0):
+		return errInterrupted
+	case rtt.n == sent && err == nil:
 		return nil
 	case rtt.n == sent:
 		return inWords(fmt.Sprintf("the session ended, with %d of %d Pings answered", rtt.n, sent), p.timeout, err)

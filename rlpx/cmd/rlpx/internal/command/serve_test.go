@@ -148,7 +148,7 @@ func TestServeAndPing(t *testing.T) {
 }
 
 func TestServeEcho(t *testing.T) {
-	s := startServe(t, "-cap", "eth/69", "-cap", "own/3:5")
+	s := startServe(t, "-v", "-cap", "eth/69", "-cap", "own/3:5")
 	session, err := s.join("test", capability("own", 3, 5), echoCap)
 	if err != nil {
 		t.Fatal(err)
@@ -184,8 +184,9 @@ func TestServeEcho(t *testing.T) {
 	}
 }
 
+// Without -v, messages are not logged.
 func TestServeQuiet(t *testing.T) {
-	s := startServe(t, "-q", "-n", "1")
+	s := startServe(t, "-n", "1")
 	session, err := s.join("test", echoCap)
 	if err != nil {
 		t.Fatal(err)
