@@ -201,7 +201,7 @@ func (b *broadcast) add(c *Conn, it *item) (mine bool, err error) {
 	out.mu.Lock()
 	err, news := out.open()
 	if err == nil {
-		mine, err = out.post(it, outgoing{}, false)
+		mine, err = out.post(&out.queue, it, outgoing{})
 	}
 	out.mu.Unlock()
 	if err != nil {

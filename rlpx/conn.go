@@ -32,6 +32,9 @@ type Conn struct {
 
 	socket *socket // the net.Conn, if it is a socket that we can wait on and try to write to; set like remote
 
+	onWriteFailed atomic.Pointer[func(error)]               // OnWriteFailed
+	protocolLimit atomic.Pointer[func(code uint64) (n int)] // SetMessageLimit
+
 	snappy atomic.Bool
 	proven atomic.Bool // a frame of the peer verified
 
@@ -95,6 +98,29 @@ func (c *Conn) SetSnappy(enabled bool) { c.snappy.Store(enabled) }
 // header verifies, before its data is read. Zero or less means 2^24-1, the protocol's own
 // limit. It concerns frames whose header was not yet read.
 func (c *Conn) SetReadLimit(wireBytes int) { c.in.limit.Store(int64(wireBytes)) }
+
+// SetMessageLimit bounds the messages that Read accepts as Config.MessageLimit does, beside it: the smaller of the two
+// counts. It is for protocols that know more about their messages than the Config did. Nil ends it.
+func (c *Conn) SetMessageLimit(limit func(code uint64) (plainBytes int)) {
+	if limit == nil {
+		c.protocolLimit.Store(nil)
+		return
+	}
+	c.protocolLimit.Store(&limit)
+}
+
+// messageLimit is the plain size allowed for messages of the given code.
+func (c *Conn) messageLimit(code uint64) int {
+	limit := c.cfg.messageLimit(code)
+	if f := c.protocolLimit.Load(); f != nil {
+		limit = min(limit, max(0, (*f)(code)))
+	}
+	return limit
+}
+
+// OnWriteFailed has f called with the first fatal error of the writing direction, as Trace.WriteFailed is. It is for
+// protocols on top, to learn of it where nobody waits for a write. f must not wait. Set it before anything is written.
+func (c *Conn) OnWriteFailed(f func(err error)) { c.onWriteFailed.Store(&f) }
 
 // SetDeadline sets the read and the write deadline of the net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error { return c.conn.SetDeadline(t) }

@@ -73,15 +73,11 @@ const (
 	pieceSize = 256 << 10
 )
 
-// add queues it, ahead of what is not control if ahead. It reports whether the caller is the owner
-// now, and has to run. It is called with mu held and err nil.
-func (out *writeHalf) add(it *item, ahead bool) (mine bool) {
+// add queues it in one of the two lists. It reports whether the caller is the owner
+// now, and has to send. It is called with mu held and err nil.
+func (out *writeHalf) add(it *item, list *items) (mine bool) {
 	it.state = queued
-	if ahead {
-		out.control.push(it)
-	} else {
-		out.queue.push(it)
-	}
+	list.push(it)
 	if out.owned {
 		return false
 	}

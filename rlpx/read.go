@@ -126,7 +126,7 @@ func (c *Conn) Read() (code uint64, data []byte, wireSize int, err error) {
 
 // decode gives the data of an authentic payload.
 func (c *Conn) decode(code uint64, payload []byte) ([]byte, error) {
-	limit := c.cfg.messageLimit(code)
+	limit := c.messageLimit(code)
 	if !c.snappy.Load() {
 		if len(payload) > limit {
 			return nil, &SizeError{What: "message", Size: len(payload), Limit: limit, Read: true}

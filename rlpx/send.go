@@ -23,13 +23,29 @@ var ErrQueueFull = errors.New("rlpx: send queue is full")
 // Messages of Send and Write leave in the order of the calls. That a message was queued does not
 // say that it will be written: the connection may fail, of which later calls and Trace.WriteFailed tell.
 func (c *Conn) Send(code uint64, data []byte) error {
-	return c.postMessage("Send", code, data, false)
+	m, block, err := c.outgoing("Send", code, data)
+	if err != nil {
+		return err
+	}
+	if len(m.data) <= packMax {
+		err := c.post(nil, m) // copies m
+		if block.Held() {
+			block.Release(len(m.data))
+		}
+		return err
+	}
+	return c.post(c.blockItem(m, block), m)
 }
 
-// SendControl is Send for the messages of a protocol's control, such as Ping and Disconnect: they go ahead of all messages that are
-// queued, though not into the middle of a frame. They are small and few; see maxControl for the bound.
+// SendControl is Send for the messages of a protocol's control, such as Ping: it goes ahead of all that is
+// queued, though not into the middle of a frame, and has bounds of its own. A message is refused with [ErrQueueFull] while one
+// with the same code is queued, or when maxControl bytes are.
 func (c *Conn) SendControl(code uint64, data []byte) error {
-	return c.postMessage("SendControl", code, data, true)
+	m, block, err := c.outgoing("SendControl", code, data)
+	if err != nil {
+		return err
+	}
+	return c.postTo(&c.out.control, c.blockItem(m, block), m)
 }
 
 const (
@@ -38,55 +54,52 @@ const (
 	packSize = 4 << 10
 	packMax  = packSize / 4
 
-	// itemCost is what an item takes beside the buffer of its messages.
+	// itemCost is what an item takes beside the buffer of its messages, and packCost that of
+	// one with records.
 	itemCost = 256
+	packCost = itemCost + packSize
 
-	// maxControl bounds the control messages that are queued, beyond SendQueue.
+	// maxControl bounds the control messages that are queued. They have no part in SendQueue.
 	maxControl = 16 << 10
 )
 
-// packCost is what an item of records takes.
-const packCost = itemCost + packSize
-
-// postMessage is Send and SendControl.
-func (c *Conn) postMessage(method string, code uint64, data []byte, ahead bool) error {
+// outgoing makes a message that is to outlive the call, but for the copy of what is not compressed. It is
+// in block, if that is held.
+func (c *Conn) outgoing(method string, code uint64, data []byte) (m outgoing, block bufpool.Buffer, err error) {
 	if err := c.mustBeEstablished(method); err != nil {
-		return err
+		return m, block, err
 	}
 	compressed := c.snappy.Load()
 	if err := checkMessage(code, len(data), compressed); err != nil {
-		return err
+		return m, block, err
 	}
-	m := outgoing{code: code, data: data, plain: len(data)}
-	var block bufpool.Buffer
+	m = outgoing{code: code, data: data, plain: len(data)}
 	if compressed {
 		var n int
 		block, n = compress(data)
 		m.data = block.B[:n]
 		if err := checkFrame(code, n); err != nil {
 			block.Release(n)
-			return err
+			return m, bufpool.Buffer{}, err
 		}
 	}
-	if len(m.data) <= packMax {
-		err := c.post(nil, m, ahead) // copies m
-		if block.Held() {
-			block.Release(len(m.data))
-		}
-		return err
-	}
-	if compressed {
+	return m, block, nil
+}
+
+// blockItem makes an item that holds m, which is in block, or else is copied.
+func (c *Conn) blockItem(m outgoing, block bufpool.Buffer) *item {
+	if block.Held() {
 		block, _ = compact(block, len(m.data))
 	} else {
-		block = bufpool.Get(len(data))
-		copy(block.B, data)
+		block = bufpool.Get(len(m.data))
+		copy(block.B, m.data)
 	}
 	it := c.out.newItem()
-	it.set(code, block.B[:len(m.data)], false)
-	it.plain = len(data)
+	it.set(m.code, block.B[:len(m.data)], false)
+	it.plain = m.plain
 	it.block, it.dirty = block, len(m.data)
 	it.cost = itemCost + len(block.B)
-	return c.post(it, m, ahead)
+	return it
 }
 
 // SendPayload queues a message as [Conn.Send] does with the data that p was made from. It copies
@@ -97,7 +110,7 @@ func (c *Conn) SendPayload(code uint64, p *Payload) error {
 	}
 	compressed := c.snappy.Load()
 	if compressed && p.block == nil {
-		return c.postMessage("SendPayload", code, p.plain, false)
+		return c.Send(code, p.plain)
 	}
 	it := c.out.newItem()
 	if err := it.setPayload(code, p, compressed); err != nil {
@@ -105,17 +118,22 @@ func (c *Conn) SendPayload(code uint64, p *Payload) error {
 		return err
 	}
 	it.cost = itemCost + len(it.msgs[0].Data)
-	return c.post(it, outgoing{}, false)
+	return c.post(it, outgoing{})
 }
 
 // post adds an item that nobody waits for, or m as a record if it is nil.
-func (c *Conn) post(it *item, m outgoing, ahead bool) error {
+func (c *Conn) post(it *item, m outgoing) error {
+	return c.postTo(&c.out.queue, it, m)
+}
+
+// postTo is post to a list of the half.
+func (c *Conn) postTo(list *items, it *item, m outgoing) error {
 	out := &c.out
 	mine := false
 	out.mu.Lock()
 	err, news := out.open()
 	if err == nil {
-		mine, err = out.post(it, m, ahead)
+		mine, err = out.post(list, it, m)
 	}
 	out.mu.Unlock()
 	switch {
@@ -128,11 +146,14 @@ func (c *Conn) post(it *item, m outgoing, ahead bool) error {
 	return err
 }
 
-// post is Conn.post with mu held. It reports whether the caller is the owner now.
-func (out *writeHalf) post(it *item, m outgoing, ahead bool) (mine bool, err error) {
-	list, limit := &out.queue, out.conn.cfg.sendQueue()
-	if ahead {
-		list, limit = &out.control, limit+maxControl
+// post is Conn.postTo with mu held. It reports whether the caller is the owner now.
+func (out *writeHalf) post(list *items, it *item, m outgoing) (mine bool, err error) {
+	if list == &out.control {
+		if !out.controlRoom(m) {
+			return false, ErrQueueFull
+		}
+		it.cost = 0
+		return out.add(it, list), nil
 	}
 	cost := packCost
 	if it != nil {
@@ -141,7 +162,7 @@ func (out *writeHalf) post(it *item, m outgoing, ahead bool) (mine bool, err err
 		last.addRecord(m)
 		return false, nil
 	}
-	if cost > 0 && out.posted+cost > limit {
+	if cost > 0 && out.posted+cost > out.conn.cfg.sendQueue() {
 		return false, ErrQueueFull
 	}
 	if it == nil {
@@ -151,7 +172,19 @@ func (out *writeHalf) post(it *item, m outgoing, ahead bool) (mine bool, err err
 		it.addRecord(m)
 	}
 	out.posted += cost
-	return out.add(it, ahead), nil
+	return out.add(it, list), nil
+}
+
+// controlRoom reports whether m may be queued as control.
+func (out *writeHalf) controlRoom(m outgoing) bool {
+	size := len(m.data)
+	for it := out.control.first; it != nil; it = it.next {
+		if it.one[0].Code == m.code {
+			return false
+		}
+		size += len(it.one[0].Data)
+	}
+	return size <= maxControl
 }
 
 // addRecord puts m behind the records of it.

@@ -31,7 +31,12 @@ type ConnectionState struct {
 	HandshakeDeadline time.Time
 
 	Snappy bool // messages are compressed
-	Stats  Stats
+
+	// LastWrite is when a call of Write on the net.Conn last returned while there was a write timeout, zero
+	// if there was none. See [Conn.SetWriteTimeout].
+	LastWrite time.Time
+
+	Stats Stats
 }
 
 // Stats counts what a connection carried since its session started.
@@ -72,6 +77,9 @@ func (c *Conn) ConnectionState() ConnectionState {
 			state.HandshakeDeadline = *deadline
 		}
 		state.RemoteKey = c.remote
+		if last := c.out.watchdog.last.Load(); last != 0 {
+			state.LastWrite = epoch.Add(time.Duration(last))
+		}
 		state.PeerProven = c.proven.Load()
 		state.Stats = c.collectStats()
 	}

@@ -129,6 +129,9 @@ func (c *Conn) traceReadFailed(err error) {
 }
 
 func (c *Conn) traceWriteFailed(err error) {
+	if f := c.onWriteFailed.Load(); f != nil {
+		(*f)(err)
+	}
 	if t := c.cfg.Trace; t != nil && t.WriteFailed != nil {
 		t.WriteFailed(c, err)
 	}

@@ -3,26 +3,35 @@ package rlpx
 import (
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // watchdog ends a connection one of whose calls of Write on the net.Conn takes too long. It does not
 // use write deadlines: a net.Conn may have none, and its owner may have set one. A call
-// costs a look at the clock; the timer runs at most once per timeout.
+// costs two looks at the clock; the timer runs at most once per timeout.
 type watchdog struct {
 	conn    *Conn
 	timeout atomic.Int64 // nanoseconds; 0 or less is no bound
 	since   atomic.Int64 // when the call under way began, by clock; 0 is none
+	last    atomic.Int64 // when a call last ended while there was a bound
 	armed   atomic.Bool  // timer runs
-	timer   *time.Timer  // made by the owner of the half when first needed
+
+	mu    sync.Mutex
+	timer *time.Timer
 }
 
 // epoch is when the clock of all watchdogs began.
 var epoch = time.Now()
 
 // clock is a time that is never 0.
-func clock() int64 { return int64(time.Since(epoch)) | 1 }
+func clock() int64 {
+	if now := int64(time.Since(epoch)); now != 0 {
+		return now
+	}
+	return 1
+}
 
 // begin and end surround a call. Only the owner of the half calls them.
 func (w *watchdog) begin() {
@@ -31,20 +40,23 @@ func (w *watchdog) begin() {
 		return
 	}
 	w.since.Store(clock())
-	w.arm(time.Duration(timeout))
+	if !w.armed.Load() {
+		w.arm(time.Duration(timeout))
+	}
 }
 
 func (w *watchdog) end() {
 	if w.since.Load() != 0 {
 		w.since.Store(0)
+		w.last.Store(clock())
 	}
 }
 
-// arm starts the timer unless it runs.
+// arm starts the timer, or sets it anew.
 func (w *watchdog) arm(d time.Duration) {
-	if !w.armed.CompareAndSwap(false, true) {
-		return
-	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed.Store(true)
 	if w.timer == nil {
 		w.timer = time.AfterFunc(d, w.look)
 		return
@@ -54,29 +66,32 @@ func (w *watchdog) arm(d time.Duration) {
 
 // look is called by the timer.
 func (w *watchdog) look() {
-	timeout := w.timeout.Load()
-	since := w.since.Load()
-	left := since + timeout - clock()
-	if since == 0 || timeout <= 0 {
+	timeout, since := w.timeout.Load(), w.since.Load()
+	switch left := since + timeout - clock(); {
+	case since == 0 || timeout <= 0:
 		// Nothing is under way. A call that begins now finds the timer stopped and starts it, or is seen here.
 		w.armed.Store(false)
 		if w.since.Load() != 0 && timeout > 0 {
 			w.arm(time.Duration(timeout))
 		}
-		return
+	case left > 0:
+		w.arm(time.Duration(left))
+	default:
+		w.conn.abort(&writeTimeoutError{time.Duration(timeout)})
 	}
-	if left > 0 {
-		w.timer.Reset(time.Duration(left))
-		return
-	}
-	w.conn.abort(&writeTimeoutError{time.Duration(timeout)})
 }
 
 // SetWriteTimeout bounds how long each call of Write on the net.Conn may take, which
-// carries up to about 256 KiB or one frame of up to 1 MiB. A call that takes longer ends both
+// carries up to about 256 KiB or one frame of up to 1 MiB. The call under way gets d from now on. A call that takes longer ends both
 // directions with an error that is a timeout, and closes the net.Conn. It works on a net.Conn without deadlines, too, and
-// changes no deadline. Zero or less, as at first, is no bound. It concerns calls that begin later.
-func (c *Conn) SetWriteTimeout(d time.Duration) { c.out.watchdog.timeout.Store(int64(d)) }
+// changes no deadline. Zero or less, as at first, is no bound.
+func (c *Conn) SetWriteTimeout(d time.Duration) {
+	w := &c.out.watchdog
+	w.timeout.Store(int64(d))
+	if since := w.since.Load(); since != 0 && d > 0 && w.since.CompareAndSwap(since, clock()) {
+		w.arm(d)
+	}
+}
 
 // writeTimeoutError is why a connection was ended by a watchdog.
 type writeTimeoutError struct{ timeout time.Duration }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 )
 
 // The ways to add an item, and to wait for it.
@@ -102,7 +103,7 @@ func (c *Conn) write(ctx context.Context, it *item) (wireSize int, err error) {
 	it.waited = true
 	out.mu.Lock()
 	err, news := out.open()
-	mine := err == nil && out.add(it, false)
+	mine := err == nil && out.add(it, &out.queue)
 	out.mu.Unlock()
 	if err != nil {
 		it.free(out)
@@ -160,9 +161,10 @@ func (out *writeHalf) unqueueWhenDone(ctx context.Context, it *item) (stop func(
 }
 
 // WriteLast ends the writing direction with one last message. What is queued is not sent any more: its callers get
-// cause, as do all later ones. The message follows what is being sent. WriteLast returns when it
-// is written, or when ctx ends.
-func (c *Conn) WriteLast(ctx context.Context, cause error, code uint64, data []byte) error {
+// cause, as do all later ones. The message follows what is being sent, of which each call on the net.Conn gets grace to return;
+// when one takes longer, the connection is closed. WriteLast returns when the message is written and
+// the net.Conn is told that nothing follows, if it can be, or when ctx ends before the message is being sent.
+func (c *Conn) WriteLast(ctx context.Context, cause error, grace time.Duration, code uint64, data []byte) error {
 	if err := c.mustBeEstablished("WriteLast"); err != nil {
 		return err
 	}
@@ -172,11 +174,18 @@ func (c *Conn) WriteLast(ctx context.Context, cause error, code uint64, data []b
 	}
 	it := c.out.newItem()
 	it.set(code, data, compress)
-	return c.writeEnd(ctx, it, cause, true)
+	if err := c.writeEnd(ctx, it, cause, grace); err != nil {
+		return err
+	}
+	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
 }
 
-// writeEnd adds an item after which nothing is added, and waits for its end.
-func (c *Conn) writeEnd(ctx context.Context, it *item, cause error, drop bool) error {
+// writeEnd adds an item after which nothing is added, and waits for its end. If grace is not 0, it
+// drops what is queued, and hurries what is being sent.
+func (c *Conn) writeEnd(ctx context.Context, it *item, cause error, grace time.Duration) error {
 	out := &c.out
 	it.waited = true
 	var dropped items
@@ -184,10 +193,10 @@ func (c *Conn) writeEnd(ctx context.Context, it *item, cause error, drop bool) e
 	out.mu.Lock()
 	err, news := out.open()
 	if err == nil {
-		if drop {
+		if grace > 0 {
 			dropped = out.drop(cause)
 		}
-		mine = out.add(it, false)
+		mine = out.add(it, &out.queue)
 		news = out.fail(cause)
 	}
 	out.mu.Unlock()
@@ -196,6 +205,12 @@ func (c *Conn) writeEnd(ctx context.Context, it *item, cause error, drop bool) e
 		it.free(out)
 		c.reportFailed(err, news)
 		return err
+	}
+	if !mine && grace > 0 {
+		timeout := out.watchdog.timeout.Load()
+		c.SetWriteTimeout(grace)
+		mine = out.wait(ctx, it)
+		c.SetWriteTimeout(time.Duration(timeout))
 	}
 	c.await(ctx, it, mine)
 	err = it.err
@@ -233,7 +248,7 @@ func (c *Conn) CloseWrite() error {
 	if !ok {
 		return errors.New("rlpx: the net.Conn has no CloseWrite")
 	}
-	if err := c.writeEnd(nil, c.out.newItem(), net.ErrClosed, false); err != nil {
+	if err := c.writeEnd(nil, c.out.newItem(), net.ErrClosed, 0); err != nil {
 		return err
 	}
 	return half.CloseWrite()
