@@ -48,8 +48,9 @@ type Config struct {
 
 	// MessageLimit gives the largest message of each code, as MaxMessageSize
 	// does for all; the smaller of the two counts. It is called by Read, once a message, before
-	// its payload is decompressed. It must not wait for anything that waits for
-	// Read, such as the end of a p2p.Session. Nil means no further limit.
+	// its payload is decompressed. Package p2p keeps messages of the base protocol within bounds of its own, about
+	// which MessageLimit is not asked. It may end its connection or session, and must not wait for
+	// anything that waits for Read, such as p2p.Session.Done. Nil means no further limit.
 	MessageLimit func(code uint64) int
 
 	// SendQueue bounds what a connection keeps of messages that nobody waits for until they are written, in bytes of
