@@ -30,6 +30,7 @@ var networkChain = sync.OnceValue(func() *chain {
 // its peer, and another transaction goes each way.
 func TestNetwork(t *testing.T) {
 	gethProgram.build(t)
+	changed(t)
 	dropInGethProgram.build(t)
 	for _, tc := range []struct {
 		name           string

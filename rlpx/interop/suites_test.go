@@ -21,6 +21,7 @@ const ethTestNetwork = 3503995874084926
 func TestDevp2pSuites(t *testing.T) {
 	devp2pProgram.build(t)
 	gethProgram.build(t)
+	changed(t)
 	dropInGethProgram.build(t)
 	for _, suite := range []string{"eth-test", "snap-test"} {
 		t.Run(suite, func(t *testing.T) {
