@@ -38,6 +38,10 @@ const (
 	maxBackoff = 256
 )
 
+// enough is the fewest jobs that are done together on this machine. A kernel for two states takes as
+// long as one for one, so where there is none for more, two are worth it.
+func enough() int { return max(2, min(shareLanes, keccak.LaneWidth())) }
+
 // job is a piece of ciphertext on its way into its MAC's state.
 type job struct {
 	m     *MAC
@@ -172,7 +176,7 @@ func (q *queue) yield() {
 // lanes. It is called with the lock held and gives it up. The queue never
 // overflows: whoever fills the lanes empties it at once.
 func (q *queue) doWaiting(j *job) {
-	if q.n < shareLanes {
+	if q.n < enough() {
 		i := slices.Index(q.waiting[:q.n], j)
 		q.n--
 		q.waiting[i], q.waiting[q.n] = q.waiting[q.n], nil

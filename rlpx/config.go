@@ -52,6 +52,10 @@ type Config struct {
 	// Read, such as the end of a p2p.Session. Nil means no further limit.
 	MessageLimit func(code uint64) int
 
+	// SendQueue bounds what a connection keeps of messages that nobody waits for until they are written, in bytes of
+	// memory: see [Conn.Send]. Zero or less means DefaultSendQueue.
+	SendQueue int
+
 	// VerifyPeer decides whether a recipient goes on with the peer that claims the
 	// given static key. It is called after auth was decoded and before
 	// ack is made, so that a refusal costs no further curve operations; the
@@ -141,6 +145,13 @@ func (c *Config) maxMessageSize() int {
 		return maxUint24
 	}
 	return c.MaxMessageSize
+}
+
+func (c *Config) sendQueue() int {
+	if c.SendQueue <= 0 {
+		return DefaultSendQueue
+	}
+	return c.SendQueue
 }
 
 // messageLimit is the plain size allowed for messages of the given code.

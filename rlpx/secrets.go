@@ -138,6 +138,7 @@ func (c *Conn) establish(sec Secrets, remote *ecdsa.PublicKey) {
 	c.out.mac = mac.New(macBlock, sec.EgressMAC)
 	c.in.mac.Share(!c.cfg.DisableSharedHashing)
 	c.out.mac.Share(!c.cfg.DisableSharedHashing)
+	c.socket = newSocket(c.conn)
 	c.remote = remote
 	c.phase.Store(phaseEstablished)
 }

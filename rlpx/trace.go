@@ -56,8 +56,8 @@ type Trace struct {
 	// ReadFailed and WriteFailed are called with the first fatal error of each direction, which all
 	// later calls return. That is io.EOF when the peer has hung up, and net.ErrClosed when a call finds that
 	// the connection was closed on our side. Where no call comes, nothing is reported. A read
-	// timeout and a message that is too large to be sent are not fatal. What the error
-	// lends (see PayloadError) is valid until the callback returns.
+	// timeout and a message that is too large to be sent are not fatal. The error
+	// may be kept.
 	ReadFailed, WriteFailed func(c *Conn, err error)
 }
 
@@ -100,10 +100,10 @@ func (c *Conn) traceRead(code uint64, plain, data int) {
 	}
 }
 
-// traceWritten is called with out.mu held, or by the writer that has taken out.
-func (c *Conn) traceWritten(m *outgoing, wire int) {
+// traceWritten is called by the owner of the sending direction.
+func (c *Conn) traceWritten(frame TraceFrame) {
 	if t := c.cfg.Trace; t != nil && t.FrameWritten != nil {
-		t.FrameWritten(c, TraceFrame{m.code, len(m.plain), len(m.payload), wire})
+		t.FrameWritten(c, frame)
 	}
 }
 
@@ -129,6 +129,9 @@ func (c *Conn) traceReadFailed(err error) {
 }
 
 func (c *Conn) traceWriteFailed(err error) {
+	if f := c.onWriteFailed.Load(); f != nil {
+		(*f)(err)
+	}
 	if t := c.cfg.Trace; t != nil && t.WriteFailed != nil {
 		t.WriteFailed(c, err)
 	}

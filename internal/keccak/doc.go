@@ -38,8 +38,13 @@
 //	8           40
 //
 // The kernels for one state and for eight use 512-bit registers, which lower the
-// clock of Intel's processors before Ice Lake. That was not measured;
-// GODEBUG=cpu.avx512f=off does without them.
+// clock of Intel's processors before Ice Lake. That was not measured.
+//
+// # Choosing a tier
+//
+// A process uses the tier that the environment variable RLPX_KECCAK names. The name of a tier that
+// is not available is ignored. GODEBUG=cpu.avx2=off and the like, which are golang.org/x/sys/cpu's,
+// make the tiers that need a feature unavailable. [Tiers] lists what there is, and what is in use.
 //
 // Builds with the purego tag, and other processors, have the portable code only.
 package keccak

@@ -8,8 +8,6 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-//go:generate go -C _asm run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg keccak
-
 // What the kernels need of the processor and the operating system, bit by bit,
 // so that switching off any of it (GODEBUG=cpu.avx512f=off) counts.
 var (

@@ -22,12 +22,24 @@
 package main
 
 import (
+	"flag"
+	"log"
+
 	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 )
 
 func main() {
+	// The other flags are avo's. For arm64 they mean the same.
+	arch := flag.String("arch", "amd64", "what to generate for: amd64 or arm64")
+	flag.Parse()
+	if *arch == "arm64" {
+		if err := arm64(); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	ConstraintExpr("amd64,!purego")
 
 	table := GLOBL("roundConstants", attr.RODATA|attr.NOPTR)
@@ -42,4 +54,16 @@ func main() {
 	avx512Lanes("permute4AVX512", "four", table, 4)
 	avx512Lanes("permute8AVX512", "eight", table, 8)
 	Generate()
+}
+
+// arm64 generates the kernels for arm64.
+func arm64() error {
+	value := func(name string) string { return flag.Lookup(name).Value.String() }
+	out, stubs, pkg := value("out"), value("stubs"), value("pkg")
+	f := newArm64File("go run . -arch arm64 -out " + out + " -stubs " + stubs + " -pkg " + pkg)
+	rc := roundConstants()
+	table := f.table("roundConstants", rc[:])
+	sha3Kernels(f, table)
+	readMIDR(f)
+	return f.write(out, stubs, pkg)
 }
