@@ -126,13 +126,13 @@ func (m *machine) sub(a, b value) (value, flags, error) {
 	return v, f, err
 }
 
-// and is a & b. It can round an address of the stack down.
+// and is a & b. It can round an address of the stack frame down.
 func (m *machine) and(a, b value) (value, error) {
-	if a.kind == address && a.region.name == frameName && b.known() {
+	if a.kind == address && a.region.based && b.known() {
 		if align := -b.c; align&(align-1) == 0 && align > 0 && align <= 64 {
 			m.aligned = true
 			r := a
-			r.offset -= (m.frameBase + a.offset) & int64(align-1)
+			r.offset -= (a.region.base + a.offset) & int64(align-1)
 			r.cone = m.cone([]value{a, b})
 			return r, nil
 		}

@@ -78,9 +78,9 @@ func (m *machine) checkAlignment(p place, size int, aligned bool) error {
 	if !aligned || size < 16 {
 		return nil
 	}
-	if p.region.name == frameName {
+	if p.region.based {
 		m.aligned = true
-		if (m.frameBase+p.offset)%int64(size) == 0 {
+		if (p.region.base+p.offset)%int64(size) == 0 {
 			return nil
 		}
 	}

@@ -136,12 +136,12 @@ func (c *contract) check(k *kernel) error {
 // A run is what differs between runs of a kernel.
 type run struct {
 	low, high int64 // bounds for the number of blocks still to be absorbed
-	frameBase int64
+	frameBase int64 // address of the frame modulo 64
 }
 
 // machine makes a machine that is about to run k.
 func (c *contract) machine(k *kernel, o *others, tr *trace, r run) (*machine, error) {
-	m := &machine{k: k, others: o, trace: tr, low: r.low, high: r.high, frameBase: r.frameBase, regions: map[string]*region{}}
+	m := &machine{k: k, others: o, trace: tr, low: r.low, high: r.high, regions: map[string]*region{}}
 	add := func(g *region) *region {
 		m.regions[g.name] = g
 		return g
@@ -162,7 +162,7 @@ func (c *contract) machine(k *kernel, o *others, tr *trace, r run) (*machine, er
 		}
 	}
 	frame := add(newRegion(frameName, k.frame))
-	frame.writable = true
+	frame.writable, frame.based, frame.base = true, true, r.frameBase
 	arguments := add(newRegion(argumentsName, k.args))
 	inMemory := func(g *region) value { return value{kind: address, region: g} }
 	m.stack = inMemory(frame)

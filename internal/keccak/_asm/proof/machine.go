@@ -84,11 +84,10 @@ type machine struct {
 	low     int64              // the number of blocks still to be absorbed is at least this,
 	high    int64              // and at most that
 
-	frameBase int64 // address of the frame modulo 64
-	aligned   bool  // the proof depends on frameBase
-	pc        int
-	steps     int
-	returned  bool
+	aligned  bool // the proof depends on the address of the frame modulo 64
+	pc       int
+	steps    int
+	returned bool
 
 	found      [maxStates][levels]uint32 // lanes that have been recognized
 	recognized int                       // step of the last time

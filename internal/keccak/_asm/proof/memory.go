@@ -10,6 +10,8 @@ type region struct {
 	writable bool
 	table    *table // or nil
 	data     bool   // blocks to absorb
+	based    bool   // its address modulo 64 is known,
+	base     int64  // and is this
 }
 
 func newRegion(name string, size int64) *region {
