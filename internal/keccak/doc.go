@@ -46,5 +46,12 @@
 // is not available is ignored. GODEBUG=cpu.avx2=off and the like, which are golang.org/x/sys/cpu's,
 // make the tiers that need a feature unavailable. [Tiers] lists what there is, and what is in use.
 //
+// Every kernel is proved for all inputs: that it computes Keccak-f as FIPS 202
+// defines it and absorbs every block, that it uses no memory but its arguments
+// and its stack frame, and that no branch or address depends on data. The program in
+// _asm/proof reads the assembly files themselves. What stays trusted is Go's
+// assembler, the models of single instructions, which tests compare with the
+// processor, and the program; its documentation says exactly what is proved.
+//
 // Builds with the purego tag, and other processors, have the portable code only.
 package keccak
