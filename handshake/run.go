@@ -54,6 +54,8 @@ func Initiate(
 // A verify that is not nil is called with the initiator's static key once auth is decoded, before anything is
 // generated or written. If it returns an error, that ends the handshake without an answer and is wrapped in the error
 // of Respond. The key is only claimed at that point: verify can refuse a peer, not authenticate one.
+//
+// The ack is sent before the secrets are derived, so that both ends do that at the same time.
 func Respond(
 	ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, rand io.Reader,
 	verify func(remote *ecdsa.PublicKey) error,
@@ -84,11 +86,14 @@ func Respond(
 		}
 	}
 	d.step = StepAck
-	ack, s, err := h.WriteAck(nil)
+	ack, err := h.writeAck(nil)
 	if err != nil {
 		return Secrets{}, err
 	}
-	return s, d.write(ack)
+	if err := d.write(ack); err != nil {
+		return Secrets{}, err
+	}
+	return h.Responder.finish(ack)
 }
 
 // driver carries one handshake over a connection.

@@ -5,10 +5,8 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdsa"
-	"fmt"
 	"hash"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/go-rlpx/transport/handshake"
@@ -76,10 +74,12 @@ func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote
 }
 
 func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, steps *tracedHandshake) (handshake.Secrets, error) {
-	if timeout := c.cfg.handshakeTimeout(); timeout > 0 {
+	// A Listener has set a deadline, and ended ctx with it.
+	if timeout := c.cfg.handshakeTimeout(); timeout > 0 && c.deadline.Load() == nil {
 		var cancel context.CancelFunc
-		c.deadline = time.Now().Add(timeout)
-		ctx, cancel = context.WithDeadline(ctx, c.deadline)
+		deadline := time.Now().Add(timeout)
+		c.deadline.Store(&deadline)
+		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
 	var rw io.ReadWriter = handshakeConn{c}
@@ -89,7 +89,14 @@ func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, steps *t
 	if c.dialer {
 		return handshake.Initiate(ctx, rw, key, c.dialDest, c.cfg.Rand)
 	}
-	return handshake.Respond(ctx, rw, key, c.cfg.Rand, c.cfg.VerifyPeer)
+	verify := c.cfg.VerifyPeer
+	if verify != nil {
+		verify = func(remote *ecdsa.PublicKey) error {
+			defer c.crew.outside()()
+			return c.cfg.VerifyPeer(remote)
+		}
+	}
+	return handshake.Respond(ctx, rw, key, c.cfg.Rand, verify)
 }
 
 // handshakeConn is the net.Conn as the handshake's driver sees it: what it
@@ -138,22 +145,7 @@ func (c *Conn) establish(sec Secrets, remote *ecdsa.PublicKey) {
 	c.out.mac = mac.New(macBlock, sec.EgressMAC)
 	c.in.mac.Share(!c.cfg.DisableSharedHashing)
 	c.out.mac.Share(!c.cfg.DisableSharedHashing)
+	c.socket = newSocket(c.conn)
 	c.remote = remote
 	c.phase.Store(phaseEstablished)
-}
-
-// keyLogMu serialises the lines of all sessions, which may share a writer.
-var keyLogMu sync.Mutex
-
-func (c *Conn) logKeys(sec *handshake.Secrets) {
-	w := c.cfg.KeyLogWriter
-	if w == nil {
-		return
-	}
-	line := fmt.Sprintf("RLPX %x %x %x %x %x\n",
-		sec.EphemeralX, sec.AES, sec.MAC, sec.InitiatorNonce, sec.RecipientNonce)
-	keyLogMu.Lock()
-	defer keyLogMu.Unlock()
-	// A log that cannot be written must not cost the connection.
-	_, _ = io.WriteString(w, line)
 }

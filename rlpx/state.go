@@ -27,11 +27,16 @@ type ConnectionState struct {
 
 	// HandshakeDeadline is when the Config's HandshakeTimeout ended the handshake,
 	// had it taken so long; zero if there was no such bound. Package p2p takes it
-	// for the deadline of Hello as well.
+	// for the deadline of Hello as well. The time for which a Listener waited for Accept is added.
 	HandshakeDeadline time.Time
 
 	Snappy bool // messages are compressed
-	Stats  Stats
+
+	// LastWrite is when a call of Write on the net.Conn last returned while there was a write timeout, zero
+	// if there was none. See [Conn.SetWriteTimeout].
+	LastWrite time.Time
+
+	Stats Stats
 }
 
 // Stats counts what a connection carried since its session started.
@@ -68,8 +73,13 @@ func (c *Conn) ConnectionState() ConnectionState {
 	if c.phase.Load() == phaseEstablished {
 		state.HandshakeComplete = true
 		state.LocalKey = c.local
-		state.HandshakeDeadline = c.deadline
+		if deadline := c.deadline.Load(); deadline != nil {
+			state.HandshakeDeadline = *deadline
+		}
 		state.RemoteKey = c.remote
+		if last := c.out.watchdog.last.Load(); last != 0 {
+			state.LastWrite = epoch.Add(time.Duration(last))
+		}
 		state.PeerProven = c.proven.Load()
 		state.Stats = c.collectStats()
 	}
@@ -93,11 +103,6 @@ func (s *directionStats) call(n int) {
 	s.wire += uint64(n)
 }
 
-func (s *directionStats) add(calls directionStats) {
-	s.calls += calls.calls
-	s.wire += calls.wire
-}
-
 // publishedStats are a copy for those who cannot wait for a blocked Read. One
 // uncontended lock is cheaper than five atomic counters.
 type publishedStats struct {
@@ -118,7 +123,7 @@ func (p *publishedStats) get() directionStats {
 }
 
 func (c *Conn) collectStats() Stats {
-	in, out := c.in.published.get(), c.out.published.get()
+	in, out := c.in.published.get(), c.out.snapshot()
 	return Stats{
 		MessagesRead: in.messages, MessagesWritten: out.messages,
 		PlainBytesRead: in.plain, PlainBytesWritten: out.plain,

@@ -56,8 +56,8 @@ type Trace struct {
 	// ReadFailed and WriteFailed are called with the first fatal error of each direction, which all
 	// later calls return. That is io.EOF when the peer has hung up, and net.ErrClosed when a call finds that
 	// the connection was closed on our side. Where no call comes, nothing is reported. A read
-	// timeout and a message that is too large to be sent are not fatal. What the error
-	// lends (see PayloadError) is valid until the callback returns.
+	// timeout and a message that is too large to be sent are not fatal. The error
+	// may be kept.
 	ReadFailed, WriteFailed func(c *Conn, err error)
 }
 
@@ -100,10 +100,10 @@ func (c *Conn) traceRead(code uint64, plain, data int) {
 	}
 }
 
-// traceWritten is called with out.mu held, or by the writer that has taken out.
-func (c *Conn) traceWritten(m *outgoing, wire int) {
+// traceWritten is called by the owner of the sending direction.
+func (c *Conn) traceWritten(frame TraceFrame) {
 	if t := c.cfg.Trace; t != nil && t.FrameWritten != nil {
-		t.FrameWritten(c, TraceFrame{m.code, len(m.plain), len(m.payload), wire})
+		t.FrameWritten(c, frame)
 	}
 }
 
@@ -129,6 +129,9 @@ func (c *Conn) traceReadFailed(err error) {
 }
 
 func (c *Conn) traceWriteFailed(err error) {
+	if f := c.onWriteFailed.Load(); f != nil {
+		(*f)(err)
+	}
 	if t := c.cfg.Trace; t != nil && t.WriteFailed != nil {
 		t.WriteFailed(c, err)
 	}
@@ -154,6 +157,7 @@ func (c *Conn) traceHandshake() *tracedHandshake {
 // done reports the end of the handshake, with no locks held.
 func (h *tracedHandshake) done(err error) {
 	if report := h.c.cfg.Trace.HandshakeDone; report != nil {
+		defer h.c.crew.outside()()
 		report(h.c, time.Since(h.start), err)
 	}
 }
@@ -189,6 +193,7 @@ func (h *tracedHandshake) step(recipient, initiator func(*Conn, TraceStep), size
 	step := TraceStep{Size: size, Took: now.Sub(h.last), Elapsed: now.Sub(h.start)}
 	h.last = now
 	if report != nil {
+		defer h.c.crew.outside()()
 		report(h.c, step)
 	}
 }

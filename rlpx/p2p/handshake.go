@@ -155,7 +155,7 @@ func (x *helloExchange) run(parent context.Context) (*Hello, error) {
 	}
 	switch disconnect, ok := errors.AsType[*DisconnectError](err); {
 	case ok && disconnect.Remote:
-		x.conn.Close()
+		release(x.conn)
 	case parent.Err() != nil:
 		refuse(x.conn, ReasonFor(err), impatience, x.written)
 	default:

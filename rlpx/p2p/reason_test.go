@@ -52,7 +52,7 @@ func TestCase_B25_ReasonNumbers(t *testing.T) {
 func TestReasonFor(t *testing.T) {
 	timeout := &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	reset := &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.ECONNRESET)}
-	_, uselessErr := Match(Capabilities{{Cap{"eth", 68}, 17}}, nil)
+	_, uselessErr := Match(Capabilities{{Cap: Cap{"eth", 68}, Length: 17}}, nil)
 	for _, tt := range []struct {
 		name string
 		err  error
