@@ -114,6 +114,44 @@ func collecting(b *testing.B, im impl, sizes []size, snappy bool) {
 	b.ReportMetric(0, "ns/op") // mostly of collections: hide it
 }
 
+// TestCollect holds Write and Read to a hundredth of what they carry, with three collections before each message,
+// which leave nothing in a sync.Pool.
+func TestCollect(t *testing.T) {
+	ours := impls[1]
+	for _, snappy := range []bool{false, true} {
+		for _, size := range collectSizes[1:] {
+			t.Run(fmt.Sprintf("size=%v/snappy=%s", size, onOff(snappy)), func(t *testing.T) {
+				s := newSecrets(0)
+				link := new(memoryLink)
+				from, to := ours.resume(link, s), ours.resume(link, s.peer())
+				from.SetSnappy(snappy)
+				to.SetSnappy(snappy)
+				data := payload(int(size))
+				var total uint64
+				const warm, count = 2, 10
+				for i := range warm + count {
+					for range 3 {
+						runtime.GC()
+					}
+					before := allocated()
+					if _, err := from.Write(msgCode, data); err != nil {
+						t.Fatal(err)
+					}
+					if _, got, _, err := to.Read(); err != nil || len(got) != len(data) {
+						t.Fatalf("read %d bytes: %v", len(got), err)
+					}
+					if i >= warm {
+						total += allocated() - before
+					}
+				}
+				if most := uint64(count*size) / 100; total > most {
+					t.Errorf("%d bytes allocated for %d messages, want at most %d", total, count, most)
+				}
+			})
+		}
+	}
+}
+
 var allocSample = []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 
 // allocated is how many bytes the process has allocated.

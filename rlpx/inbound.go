@@ -10,8 +10,7 @@ import (
 )
 
 // inbound is a connection on its way from a Listener's inner listener to Accept.
-// It is the net.Conn under its handshake, because that is where one sees how far
-// the handshake has come.
+// It is the net.Conn under its handshake, whose steps it is told.
 type inbound struct {
 	net.Conn
 	l        *Listener
@@ -28,9 +27,8 @@ type inbound struct {
 	busy  bool          // waits for Allow and not for its peer
 
 	// Of the connection's goroutine alone.
-	addr     net.Addr // of the peer
-	received int      // bytes of auth
-	slot     bool     // holds one
+	addr net.Addr // of the peer
+	slot bool     // holds one
 }
 
 // newInbound is called with a place taken. It calls no method of conn: any of them may wait, also for
@@ -147,24 +145,11 @@ func (c *Conn) leaveListener() {
 	}
 }
 
-// Read returns the last bytes of auth only with a slot, so that what follows them, the curve
-// operations, happens within it. The handshake's driver asks for the two bytes
-// of the size, then for exactly the rest of the packet.
-func (in *inbound) Read(p []byte) (int, error) {
-	n, err := in.Conn.Read(p)
-	if in.received += n; in.received > 2 && n == len(p) {
-		in.stopWaiting()
-		if err := in.takeSlot(); err != nil {
-			return 0, err // with the bytes, io.ReadFull would drop the error
-		}
-	}
-	return n, err
-}
-
-// Write gives the slot back: what is written is ack, and nothing is left to compute that would count.
-func (in *inbound) Write(p []byte) (int, error) {
-	in.releaseSlot()
-	return in.Conn.Write(p)
+// authReceived returns with a slot, so that the curve operations, which come next, happen within it. The slot is given
+// back when ack is sent: what is left is one multiplication of eight, and a peer that does not read must not hold a slot.
+func (in *inbound) authReceived() error {
+	in.stopWaiting()
+	return in.takeSlot()
 }
 
 // Close closes the net.Conn, once.

@@ -67,7 +67,7 @@ type TraceStep struct {
 
 	// Took is the time since the step before, or since the handshake began. AuthSent and AckSent are
 	// the time for our curve operations; AuthReceived and AckReceived that for the peer's and the way, and in
-	// a Listener for the wait for a slot. After AckReceived there are curve operations, until HandshakeDone.
+	// a Listener for the wait for a slot. After AckReceived and AckSent there are curve operations, until HandshakeDone.
 	Took time.Duration
 
 	// Elapsed is the time since the handshake began.
@@ -137,12 +137,10 @@ func (c *Conn) traceWriteFailed(err error) {
 	}
 }
 
-// tracedHandshake reports the steps of a handshake to a Trace. It relies on how the handshake's driver
-// calls: one Write a packet; a Read of the two bytes of its size, and then exactly the rest.
+// tracedHandshake reports the steps of a handshake to a Trace.
 type tracedHandshake struct {
-	handshakeConn
+	c           *Conn
 	start, last time.Time
-	received    int
 }
 
 // traceHandshake begins a handshake. It returns nil if there is nobody to tell.
@@ -151,7 +149,7 @@ func (c *Conn) traceHandshake() *tracedHandshake {
 		return nil
 	}
 	now := time.Now()
-	return &tracedHandshake{handshakeConn: handshakeConn{c}, start: now, last: now}
+	return &tracedHandshake{c: c, start: now, last: now}
 }
 
 // done reports the end of the handshake, with no locks held.
@@ -162,25 +160,14 @@ func (h *tracedHandshake) done(err error) {
 	}
 }
 
-// The bytes of a packet that say how long it is.
-const handshakePrefix = 2
-
-func (h *tracedHandshake) Read(p []byte) (int, error) {
-	n, err := h.handshakeConn.Read(p)
-	if h.received += n; h.received > handshakePrefix && n == len(p) {
-		t := h.c.cfg.Trace
-		h.step(t.AuthReceived, t.AckReceived, h.received)
-	}
-	return n, err
+func (h *tracedHandshake) received(size int) {
+	t := h.c.cfg.Trace
+	h.step(t.AuthReceived, t.AckReceived, size)
 }
 
-func (h *tracedHandshake) Write(p []byte) (int, error) {
-	n, err := h.handshakeConn.Write(p)
-	if err == nil && n == len(p) {
-		t := h.c.cfg.Trace
-		h.step(t.AckSent, t.AuthSent, n)
-	}
-	return n, err
+func (h *tracedHandshake) sent(size int) {
+	t := h.c.cfg.Trace
+	h.step(t.AckSent, t.AuthSent, size)
 }
 
 // step reports a packet to the callback of the role that we have.
