@@ -94,7 +94,7 @@ func comparePairs(b *testing.B, l sharedLoad, network string) {
 	if l.busy > 0 {
 		slice = busySliceTime
 	}
-	sides := [2]*fleet{newFleet(b, alone, network, l.sizes), newFleet(b, shared, network, l.sizes)}
+	sides := [2]*fleet{newFleet(b, alone, network, l.sizes, false), newFleet(b, shared, network, l.sizes, false)}
 	stop := spin(l.busy * runtime.GOMAXPROCS(0))
 	defer stop()
 	turn := func(side int) amount {

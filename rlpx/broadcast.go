@@ -35,7 +35,7 @@ func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
 // which may be nil, ends first, messages that wait behind others are not sent, as in [Conn.WriteContext].
 //
 // The result is nil if all went well, else errs[i] is what happened to targets[i]. A nil Conn is
-// an error there. data is neither kept nor modified.
+// an error there, and so is a panic of its net.Conn in a goroutine of ours: see [PanicError]. data is neither kept nor modified.
 func WriteAll(ctx context.Context, targets []Target, data []byte) (errs []error) {
 	return newBroadcast(data, true).do(ctx, targets)
 }
@@ -116,21 +116,13 @@ func (b *broadcast) do(ctx context.Context, targets []Target) (errs []error) {
 	}
 	b.launch()
 	b.wait(ctx)
-	var panicked *PanicError
 	for _, p := range b.parts {
 		if p.it.err != nil {
 			b.failed(p.it.index, len(targets), p.it.err)
-			if e, ok := p.it.err.(*PanicError); ok && e.Value != nil {
-				panicked = e
-			}
 		}
 	}
 	clean = true
-	errs = b.release()
-	if panicked != nil {
-		panic(panicked.Value)
-	}
-	return errs
+	return b.release()
 }
 
 // release gives b and its items back and returns the errors.

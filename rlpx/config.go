@@ -68,7 +68,8 @@ type Config struct {
 	// capture of it: "RLPX", the X coordinate of the auth packet's ephemeral
 	// point, aes-secret, mac-secret, initiator-nonce and recipient-nonce, in hex. Whoever reads that
 	// file reads the traffic, so it is for debugging only. Nil logs nothing.
-	// Writes of all sessions are serialised.
+	// Writes of all sessions to the same writer are serialised, whatever Config they have. A writer that
+	// blocks holds up the handshakes that log to it, and no others.
 	KeyLogWriter io.Writer
 
 	// Trace is told what happens on the connections. Nil tells nobody and costs nothing.
@@ -95,8 +96,9 @@ type Config struct {
 	MaxPending int
 
 	// Allow decides whether a Listener takes a connection from the given address, before
-	// a byte is read. An error closes the connection at once. It is called by one goroutine,
-	// which accepts nothing meanwhile. Nil allows everybody.
+	// a byte is read. An error closes the connection at once. Each call has the goroutine and the place of
+	// its connection, so it must be safe for concurrent use, and what it waits for is taken from the
+	// connection's HandshakeTimeout. Nil allows everybody.
 	Allow func(addr net.Addr) error
 
 	// OnError is told of every connection that a Listener accepted from the

@@ -21,9 +21,10 @@ type Conn struct {
 	handshakeMu  sync.Mutex // held while a handshake runs
 	handshakeErr error      // of a failed handshake; guarded by handshakeMu
 	phase        atomic.Int32
-	local        *ecdsa.PublicKey // set before phase becomes established, as are remote and deadline
-	deadline     time.Time        // of the handshake, if the Config gave it one
+	local        *ecdsa.PublicKey // set before phase becomes established, as is remote
 	remote       *ecdsa.PublicKey
+	deadline     atomic.Pointer[time.Time] // of the handshake, if the Config gave it one; nil until it begins
+	crew         *crew                     // that runs the handshake, nil outside of a Listener
 
 	// The two directions share nothing mutable but what follows them.
 	in  readHalf

@@ -5,10 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdsa"
-	"fmt"
 	"hash"
-	"io"
-	"sync"
 	"time"
 
 	"github.com/go-rlpx/transport/handshake"
@@ -76,17 +73,26 @@ func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote
 }
 
 func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, traced *tracedHandshake) (handshake.Secrets, error) {
-	if timeout := c.cfg.handshakeTimeout(); timeout > 0 {
+	// A Listener has set a deadline, and ended ctx with it.
+	if timeout := c.cfg.handshakeTimeout(); timeout > 0 && c.deadline.Load() == nil {
 		var cancel context.CancelFunc
-		c.deadline = time.Now().Add(timeout)
-		ctx, cancel = context.WithDeadline(ctx, c.deadline)
+		deadline := time.Now().Add(timeout)
+		c.deadline.Store(&deadline)
+		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
 	steps := c.handshakeSteps(traced)
 	if c.dialer {
 		return steps.Initiate(ctx, handshakeConn{c}, key, c.dialDest, c.cfg.Rand)
 	}
-	return steps.Respond(ctx, handshakeConn{c}, key, c.cfg.Rand, c.cfg.VerifyPeer)
+	verify := c.cfg.VerifyPeer
+	if verify != nil {
+		verify = func(remote *ecdsa.PublicKey) error {
+			defer c.crew.outside()()
+			return c.cfg.VerifyPeer(remote)
+		}
+	}
+	return steps.Respond(ctx, handshakeConn{c}, key, c.cfg.Rand, verify)
 }
 
 // handshakeSteps are the callbacks for those who want to know how far the handshake is: the Listener
@@ -165,20 +171,4 @@ func (c *Conn) establish(sec Secrets, remote *ecdsa.PublicKey) {
 	c.socket = newSocket(c.conn)
 	c.remote = remote
 	c.phase.Store(phaseEstablished)
-}
-
-// keyLogMu serialises the lines of all sessions, which may share a writer.
-var keyLogMu sync.Mutex
-
-func (c *Conn) logKeys(sec *handshake.Secrets) {
-	w := c.cfg.KeyLogWriter
-	if w == nil {
-		return
-	}
-	line := fmt.Sprintf("RLPX %x %x %x %x %x\n",
-		sec.EphemeralX, sec.AES, sec.MAC, sec.InitiatorNonce, sec.RecipientNonce)
-	keyLogMu.Lock()
-	defer keyLogMu.Unlock()
-	// A log that cannot be written must not cost the connection.
-	_, _ = io.WriteString(w, line)
 }

@@ -27,7 +27,7 @@ type ConnectionState struct {
 
 	// HandshakeDeadline is when the Config's HandshakeTimeout ended the handshake,
 	// had it taken so long; zero if there was no such bound. Package p2p takes it
-	// for the deadline of Hello as well.
+	// for the deadline of Hello as well. The time for which a Listener waited for Accept is added.
 	HandshakeDeadline time.Time
 
 	Snappy bool // messages are compressed
@@ -73,7 +73,9 @@ func (c *Conn) ConnectionState() ConnectionState {
 	if c.phase.Load() == phaseEstablished {
 		state.HandshakeComplete = true
 		state.LocalKey = c.local
-		state.HandshakeDeadline = c.deadline
+		if deadline := c.deadline.Load(); deadline != nil {
+			state.HandshakeDeadline = *deadline
+		}
 		state.RemoteKey = c.remote
 		if last := c.out.watchdog.last.Load(); last != 0 {
 			state.LastWrite = epoch.Add(time.Duration(last))

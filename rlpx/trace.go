@@ -155,6 +155,7 @@ func (c *Conn) traceHandshake() *tracedHandshake {
 // done reports the end of the handshake, with no locks held.
 func (h *tracedHandshake) done(err error) {
 	if report := h.c.cfg.Trace.HandshakeDone; report != nil {
+		defer h.c.crew.outside()()
 		report(h.c, time.Since(h.start), err)
 	}
 }
@@ -179,6 +180,7 @@ func (h *tracedHandshake) step(recipient, initiator func(*Conn, TraceStep), size
 	step := TraceStep{Size: size, Took: now.Sub(h.last), Elapsed: now.Sub(h.start)}
 	h.last = now
 	if report != nil {
+		defer h.c.crew.outside()()
 		report(h.c, step)
 	}
 }

@@ -2,6 +2,7 @@ package rlpx
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -14,7 +15,7 @@ import (
 type watchdog struct {
 	conn    *Conn
 	timeout atomic.Int64 // nanoseconds; 0 or less is no bound
-	since   atomic.Int64 // when the call under way began, by clock; 0 is none
+	since   atomic.Int64 // when the call under way began, by clock; 0 is none, unclocked one without a bound
 	last    atomic.Int64 // when a call last ended while there was a bound
 	armed   atomic.Bool  // timer runs
 
@@ -24,6 +25,9 @@ type watchdog struct {
 
 // epoch is when the clock of all watchdogs began.
 var epoch = time.Now()
+
+// unclocked is no time that clock gives.
+const unclocked = math.MinInt64
 
 // clock is a time that is never 0.
 func clock() int64 {
@@ -37,6 +41,7 @@ func clock() int64 {
 func (w *watchdog) begin() {
 	timeout := w.timeout.Load()
 	if timeout <= 0 {
+		w.since.Store(unclocked) // for SetWriteTimeout
 		return
 	}
 	w.since.Store(clock())
@@ -46,8 +51,7 @@ func (w *watchdog) begin() {
 }
 
 func (w *watchdog) end() {
-	if w.since.Load() != 0 {
-		w.since.Store(0)
+	if w.since.Swap(0) != unclocked {
 		w.last.Store(clock())
 	}
 }
@@ -68,10 +72,10 @@ func (w *watchdog) arm(d time.Duration) {
 func (w *watchdog) look() {
 	timeout, since := w.timeout.Load(), w.since.Load()
 	switch left := since + timeout - clock(); {
-	case since == 0 || timeout <= 0:
+	case since == 0 || since == unclocked || timeout <= 0:
 		// Nothing is under way. A call that begins now finds the timer stopped and starts it, or is seen here.
 		w.armed.Store(false)
-		if w.since.Load() != 0 && timeout > 0 {
+		if since := w.since.Load(); since != 0 && since != unclocked && timeout > 0 {
 			w.arm(time.Duration(timeout))
 		}
 	case left > 0:

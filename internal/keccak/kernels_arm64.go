@@ -29,6 +29,11 @@ func digestPermuteSHA3(out *[32]byte, a *[25]uint64, b *[25]uint64)
 //go:noescape
 func digest2SHA3(outA *[32]byte, outB *[32]byte, a *[25]uint64, b *[25]uint64)
 
+// permuteScalar permutes a, then absorbs blocks blocks at p.
+//
+//go:noescape
+func permuteScalar(a *[25]uint64, p *byte, blocks int)
+
 // readMIDR stores the main ID register.
 //
 //go:noescape

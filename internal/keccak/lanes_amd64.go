@@ -28,15 +28,15 @@ func minLanes() int {
 // LaneWidth columns must be good for as many blocks.
 func (g *group) advance(n, blocks int) {
 	if useAVX512 && n > 4 {
-		permute8AVX512(&g.a, &g.p, blocks)
+		permute8AVX512(g.a, &g.p, blocks)
 		return
 	}
 	if useAVX512 {
-		permute4AVX512(&g.a, &g.p, blocks)
+		permute4AVX512(g.a, &g.p, blocks)
 		return
 	}
 	if useAVX2 {
-		permute4AVX2(&g.a, &g.p, blocks)
+		permute4AVX2(g.a, &g.p, blocks)
 		return
 	}
 	g.advanceGeneric(n, blocks)

@@ -17,8 +17,12 @@ import (
 
 // TestTiersPresent fails if this machine can do what no tier makes use of.
 func TestTiersPresent(t *testing.T) {
-	if got, want := slices.Contains(available(), tierSHA3), cpu.ARM64.HasSHA3; got != want {
-		t.Errorf("tier %s present: %v, want %v", tierSHA3, got, want)
+	want := []string{tierSHA3, tierScalar, tierGeneric}
+	if !cpu.ARM64.HasSHA3 {
+		want = want[1:]
+	}
+	if got := available(); !slices.Equal(got, want) {
+		t.Errorf("available: %q, want %q", got, want)
 	}
 	if runtime.GOOS == "darwin" && !cpu.ARM64.HasSHA3 {
 		t.Error("a Mac without FEAT_SHA3")
@@ -27,10 +31,53 @@ func TestTiersPresent(t *testing.T) {
 
 // TestGODEBUG switches the processor's feature off as users can.
 func TestGODEBUG(t *testing.T) {
-	want := slices.DeleteFunc(available(), func(name string) bool { return name == tierSHA3 })
-	got := tiersWith(t, "GODEBUG=cpu.sha3=off")
-	if got[0] != want[0] || !slices.Equal(got[1:], want) {
-		t.Errorf("the tier in use and those available are %q, want the best of %q", got, want)
+	want := []string{tierScalar, tierScalar, tierGeneric}
+	if thisProcessor().slowShifts() {
+		want[0] = tierGeneric
+	}
+	if got := tiersWith(t, "GODEBUG=cpu.sha3=off"); !slices.Equal(got, want) {
+		t.Errorf("the tier in use and those available are %q, want %q", got, want)
+	}
+}
+
+// TestChoice is about processors that people have. The registers are as Linux shows them.
+func TestChoice(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		midr       uint64
+		fastSHA3   bool
+		slowShifts bool
+	}{
+		{"Apple M1, efficient core", 0x611f0221, true, false},
+		{"Apple M1, fast core", 0x611f0231, true, false},
+		{"Cortex-A53", 0x410fd034, false, false},
+		{"Cortex-A57", 0x411fd070, false, true},
+		{"Cortex-A72", 0x410fd083, false, true},
+		{"Cortex-A76", 0x414fd0b1, false, false},
+		{"Neoverse N1", 0x413fd0c1, false, false},
+		{"Neoverse V1", 0x411fd401, false, false},
+		{"another maker's with the part of Cortex-A72", 0x510fd083, false, false},
+		{"unknown", 0, false, false},
+	} {
+		p := processorOf(tt.midr)
+		if p.fastSHA3() != tt.fastSHA3 || p.slowShifts() != tt.slowShifts {
+			t.Errorf("%s: FEAT_SHA3 is fast: %v, shifts are slow: %v; want %v, %v",
+				tt.name, p.fastSHA3(), p.slowShifts(), tt.fastSHA3, tt.slowShifts)
+		}
+	}
+}
+
+// TestChosen holds the tier in use to what the processor is.
+func TestChosen(t *testing.T) {
+	want, p := tierScalar, thisProcessor()
+	switch {
+	case cpu.ARM64.HasSHA3 && p.fastSHA3():
+		want = tierSHA3
+	case p.slowShifts():
+		want = tierGeneric
+	}
+	if got := tiersWith(t, "GODEBUG=")[0]; got != want {
+		t.Errorf("%+v: the tier in use is %q, want %q", p, got, want)
 	}
 }
 

@@ -69,7 +69,10 @@ func ExampleHandshake() {
 	}
 	code, data, _, err := conn.Read()
 	fmt.Printf("%#x %s %v\n", code, data, err)
-	p2p.Refuse(conn, p2p.DiscRequested)
+
+	// Say goodbye.
+	conn.Write(p2p.DisconnectCode, p2p.AppendDisconnect(nil, p2p.DiscQuitting))
+	conn.Close()
 	// Output:
 	// node/v1 [echo/1 upper/1]
 	// 0x10 hello, world <nil>

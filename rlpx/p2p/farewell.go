@@ -32,9 +32,10 @@ const (
 	linger = 200 * time.Millisecond
 )
 
-// Refuse tells the peer why it is turned away and closes conn, all within a second. It takes the
-// place of Handshake or NewSession, for a node that has no room for instance: in the specification,
-// a Disconnect may take the place of Hello. It returns nil if the Disconnect was sent.
+// Refuse tells the peer why it is turned away and closes conn. The Disconnect has one second to be
+// sent, and the peer another 200 ms to read it. Refuse takes the place of Handshake or NewSession,
+// for a node that has no room for instance: in the specification, a Disconnect may take the place of
+// Hello. It returns nil if the Disconnect was sent.
 func Refuse(conn *rlpx.Conn, reason DiscReason) error {
 	return refuse(conn, reason, disconnectTimeout, nil)
 }

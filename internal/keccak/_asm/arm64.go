@@ -31,18 +31,29 @@ func (f *arm64File) table(name string, values []uint64) string {
 // A parameter is one of a function's, eight bytes wide.
 type parameter struct{ name, kind string }
 
-// function begins a function without a stack frame.
+// function begins a function without a stack frame, whose parameters are in the first general
+// registers.
 func (f *arm64File) function(name, doc string, parameters ...parameter) {
+	f.begin(name, doc, 0, parameters...)
+	for i := range parameters {
+		f.do("MOVD", argument(parameters, i), general(i))
+	}
+}
+
+// begin begins a function whose stack frame has room for frame bytes.
+func (f *arm64File) begin(name, doc string, frame int, parameters ...parameter) {
 	var list []string
 	for _, p := range parameters {
 		list = append(list, p.name+" "+p.kind)
 	}
 	signature := fmt.Sprintf("func %s(%s)", name, strings.Join(list, ", "))
 	fmt.Fprintf(&f.stubs, "\n// %s%s\n//\n//go:noescape\n%s\n", name, doc, signature)
-	fmt.Fprintf(&f.text, "\n// %s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", signature, name, 8*len(parameters))
-	for i, p := range parameters {
-		f.do("MOVD", fmt.Sprintf("%s+%d(FP)", p.name, 8*i), general(i))
-	}
+	fmt.Fprintf(&f.text, "\n// %s\nTEXT ·%s(SB), NOSPLIT, $%d-%d\n", signature, name, frame, 8*len(parameters))
+}
+
+// argument is where the parameter with index i is.
+func argument(parameters []parameter, i int) string {
+	return fmt.Sprintf("%s+%d(FP)", parameters[i].name, 8*i)
 }
 
 // do writes an instruction.
@@ -80,6 +91,14 @@ func (f *arm64File) write(out, stubs, pkg string) error {
 type general int
 
 func (r general) String() string { return fmt.Sprintf("R%d", int(r)) }
+
+// ror is r as an operand that is rotated right by n first.
+func (r general) ror(n int) string {
+	if n == 0 {
+		return r.String()
+	}
+	return fmt.Sprintf("%v@>%d", r, n)
+}
 
 // at is the memory offset bytes after the one that r points to.
 func (r general) at(offset int) string {

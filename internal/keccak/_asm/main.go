@@ -64,6 +64,7 @@ func arm64() error {
 	rc := roundConstants()
 	table := f.table("roundConstants", rc[:])
 	sha3Kernels(f, table)
+	scalar(f, table)
 	readMIDR(f)
 	return f.write(out, stubs, pkg)
 }

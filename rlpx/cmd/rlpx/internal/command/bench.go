@@ -31,8 +31,8 @@ func (e *env) benchCommand() *cli.Command {
 		Usage: "compare with go-ethereum's transport, or measure an echo",
 		Description: "Without -to, go-ethereum's transport and this one carry the same messages over connections within\n" +
 			"this process, in turns, by message size and by number of connections. With -to, messages go to a\n" +
-			"peer that runs 'rlpx serve -q', and back. All contents are compared. Ctrl-C ends it and leaves what\n" +
-			"was measured so far. Sizes are in bytes, KiB or MiB (32,1KiB,1MiB).",
+			"peer that runs 'rlpx serve', and back. All contents are compared. Ctrl-C ends it and leaves what was\n" +
+			"measured so far. Sizes are in bytes, KiB or MiB (32,1KiB,1MiB), in short k or m.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "measure the echo of the node `ENODE` instead"},
 			&cli.StringFlag{Name: "sizes", Usage: "message `SIZES`, separated by commas", Value: "32,1KiB,16KiB,128KiB,1MiB"},
@@ -115,18 +115,16 @@ func (b *bench) echo(ctx context.Context, cmd *cli.Command) error {
 	}
 	var err error
 	if r.to, err = parseTarget(cmd.String("to")); err != nil {
-		return err
+		return usagef(cmd, "-to: %w", err)
 	}
 	key, err := b.nodeKey(cmd)
 	if err != nil {
 		return err
 	}
 	cfg := rlpx.Config{Key: key, HandshakeTimeout: r.timeout}
-	closeLog, err := openKeyLog(cmd, &cfg)
-	if err != nil {
+	if err := b.openKeyLog(cmd, &cfg); err != nil {
 		return err
 	}
-	defer closeLog()
 	if err := r.dial(ctx, &cfg); err != nil {
 		return err
 	}
@@ -171,10 +169,7 @@ measuring:
 		}
 	}
 	if err != nil && ctx.Err() != nil {
-		err = errors.New("interrupted")
-		if s.done(0) > 0 {
-			err = nil
-		}
+		err = errInterrupted
 	}
 	view.finish()
 	return err
@@ -207,9 +202,9 @@ func parseSize(text string) (int, error) {
 	for _, u := range []struct {
 		suffix string
 		bytes  int
-	}{{"kib", kib}, {"mib", mib}, {"k", kib}, {"m", mib}, {"b", 1}} {
+	}{{"kib", kib}, {"mib", mib}, {"kb", kib}, {"mb", mib}, {"k", kib}, {"m", mib}, {"b", 1}} {
 		if number, ok := strings.CutSuffix(strings.ToLower(text), u.suffix); ok {
-			text, unit = number, u.bytes
+			text, unit = strings.TrimSpace(number), u.bytes
 			break
 		}
 	}

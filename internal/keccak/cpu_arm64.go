@@ -1,0 +1,48 @@
+//go:build arm64 && !purego
+
+package keccak
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/cpu"
+)
+
+// A processor is what MIDR_EL1, the main ID register, says of who made it and of what it is.
+type processor struct{ implementer, part uint64 }
+
+const (
+	implementerArm   = 0x41
+	implementerApple = 0x61
+
+	partCortexA57 = 0xd07
+	partCortexA72 = 0xd08
+)
+
+func processorOf(midr uint64) processor { return processor{midr >> 24 & 0xff, midr >> 4 & 0xfff} }
+
+// thisProcessor is the processor, or zero if it is not known. Programs cannot read the register
+// themselves. Linux reads it for them, where HasCPUID is set. A machine may have processors of
+// several parts, of which this is any.
+func thisProcessor() processor {
+	switch {
+	case runtime.GOOS == "darwin" || runtime.GOOS == "ios":
+		return processor{implementer: implementerApple}
+	case runtime.GOOS == "linux" && cpu.ARM64.HasCPUID:
+		var midr uint64
+		readMIDR(&midr)
+		return processorOf(midr)
+	}
+	return processor{}
+}
+
+// fastSHA3 reports whether the kernels for FEAT_SHA3 are the best for p, if p has it. They are on
+// Apple's processors, where all four vector units have its instructions. On those of Arm one unit
+// has them.
+func (p processor) fastSHA3() bool { return p.implementer == implementerApple }
+
+// slowShifts reports whether p executes one exclusive or with a rotated operand at a time. The
+// portable code has fewer of them.
+func (p processor) slowShifts() bool {
+	return p == processor{implementerArm, partCortexA57} || p == processor{implementerArm, partCortexA72}
+}
