@@ -26,7 +26,8 @@ type hashing struct {
 	results []hashed
 }
 
-// hashed is one row: for each of measure.KernelStates the nanoseconds for a block, one of each round.
+// hashed is one row: for each of measure.KernelStates the nanoseconds for a block, one of each
+// round.
 type hashed [len(measure.KernelStates)][]float64
 
 // kernels measures the kernels of the MAC.

@@ -172,7 +172,7 @@ func TestBenchEcho(t *testing.T) {
 	s := startServe(t)
 	r := run(t, "bench", "-to", s.url, "-rounds", "2", "-time", "2ms", "-sizes", "1,16KiB,2MiB")
 	r.wantSuccess(t, s.to.addrs[0]+", "+clientName()+", p2p version 5, snappy on\n", "connected in ", "handshake in ",
-		"message  round trip p50 ", "throughput", "1 B ", "16 KiB ", "2 MiB ")
+		"message", "round trip p50 ", "throughput", "1 B ", "16 KiB ", "2 MiB ")
 	if strings.Contains(r.stdout, " - ") {
 		t.Errorf("an empty cell:\n%s", r.stdout)
 	}

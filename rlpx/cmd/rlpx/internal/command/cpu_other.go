@@ -19,7 +19,8 @@ func cpuModel() string {
 	return cpuFromInfo(string(info))
 }
 
-// cpuFromInfo names the processor that Linux describes. On arm64 there are numbers in place of a name.
+// cpuFromInfo names the processor that Linux describes. On arm64 there are numbers in place of a
+// name.
 func cpuFromInfo(info string) string {
 	values := map[string]string{}
 	for line := range strings.Lines(info) {

@@ -29,7 +29,8 @@ type Kernel struct {
 	checked [len(KernelStates)]bool
 }
 
-// Kernels returns what this machine can run, other libraries first, and the names of the tiers that it lacks.
+// Kernels returns what this machine can run, other libraries first, and the names of the tiers
+// that it lacks.
 func Kernels() (kernels []Kernel, lacking []string) {
 	kernels = []Kernel{
 		{Name: "x/crypto", newHash: sha3.NewLegacyKeccak256},
@@ -48,8 +49,9 @@ func Kernels() (kernels []Kernel, lacking []string) {
 // KernelVariable is the environment variable that chooses the tier of a process.
 const KernelVariable = keccak.TierVariable
 
-// Time lets so many states absorb until d has passed, KernelStates[i] of them, and returns the nanoseconds that a block of
-// one state took at best. The first time, it compares digests with x/crypto's. Nothing else may hash meanwhile.
+// Time lets so many states absorb until d has passed, KernelStates[i] of them, and returns the
+// nanoseconds that a block of one state took at best. The first time, it compares digests with
+// x/crypto's. Nothing else may hash meanwhile.
 func (k *Kernel) Time(i int, d time.Duration) (nanoseconds float64, err error) {
 	n := KernelStates[i]
 	if k.newHash != nil {
@@ -88,8 +90,8 @@ func (k *Kernel) Time(i int, d time.Duration) (nanoseconds float64, err error) {
 	return nanoseconds, nil
 }
 
-// perBlock calls absorb, which gives kernelBlocks blocks to each of n states, until d has passed. The fastest call counts:
-// what makes one slower is others on the machine.
+// perBlock calls absorb, which gives kernelBlocks blocks to each of n states, until d has passed.
+// The fastest call counts: what makes one slower is others on the machine.
 func perBlock(n int, d time.Duration, absorb func()) float64 {
 	fastest := time.Duration(math.MaxInt64)
 	for start, now := time.Now(), time.Now(); now.Sub(start) < d; {
