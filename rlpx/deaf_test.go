@@ -20,7 +20,7 @@ import (
 func TestSendAllBesideDeafPeers(t *testing.T) {
 	peers, messages := 100, 40
 	if testing.Short() || raceEnabled {
-		peers, messages = 40, 30
+		peers, messages = 20, 20
 	}
 	const (
 		deaf  = 5
@@ -122,8 +122,12 @@ func TestNoAllocationOfTheQueue(t *testing.T) {
 		t.Log("the race detector allocates; the run without it checks this")
 		return
 	}
+	sizes := []int{32, 2 << 10, 128 << 10}
+	if testing.Short() {
+		sizes = sizes[:2]
+	}
 	for _, snappyOn := range []bool{false, true} {
-		for _, size := range []int{32, 2 << 10, 128 << 10} {
+		for _, size := range sizes {
 			data := pattern(size, 1)
 			sec, _ := rlpxtest.NewSecrets(3)
 			conn := initConn(rlpxtest.Discard(), nil, sec)
@@ -163,7 +167,7 @@ func TestNoAllocationOfTheQueue(t *testing.T) {
 				"Send":         func() { conn.Send(1, data) },
 				"SendControl":  func() { conn.SendControl(1, data[:32]) },
 				"SendPayload":  func() { conn.SendPayload(1, payload) },
-				"WriteAll":     func() { WriteAll(nil, targets, data) },
+				"WriteAll":     func() { WriteAll(t.Context(), targets, data) },
 				"Broadcast":    func() { Broadcast(conns, 1, data) },
 				"SendAll":      func() { SendAll(targets, data) },
 			} {
