@@ -2,6 +2,8 @@ package rlpx
 
 import (
 	"errors"
+	"math/rand/v2"
+	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -35,6 +37,9 @@ func TestSendAllBesideDeafPeers(t *testing.T) {
 	var conns, ends []*Conn
 	for range peers {
 		a, b := tcpPipe(t)
+		// So that the system does not hold megabytes for who does not read.
+		a.(*net.TCPConn).SetWriteBuffer(64 << 10)
+		b.(*net.TCPConn).SetReadBuffer(64 << 10)
 		sa, sb := rlpxtest.NewSecrets(1)
 		ca, cb := initConn(a, cfg, sa), initConn(b, nil, sb)
 		ca.SetSnappy(true)
@@ -57,7 +62,8 @@ func TestSendAllBesideDeafPeers(t *testing.T) {
 			}
 		})
 	}
-	data := pattern(size, 9)
+	data := make([]byte, size) // that does not compress
+	rand.NewChaCha8([32]byte{9}).Read(data)
 	reported := make([]int, peers)
 	for n := range messages {
 		if !rlpxtest.Eventually(func() bool {
@@ -87,7 +93,7 @@ func TestSendAllBesideDeafPeers(t *testing.T) {
 	}
 	readers.Wait()
 	for i := range deaf {
-		if reported[i] == 0 && messages*size > 4*queue {
+		if reported[i] == 0 {
 			t.Errorf("deaf peer %d was not reported", i)
 		}
 		conns[i].out.mu.Lock()

@@ -120,8 +120,8 @@ var warnOfBuilds = sync.OnceFunc(func() {
 // buildFlags are those of all builds of go-ethereum as it is. With -trimpath, what is compiled does
 // not depend on where its source lies, so that the changed copy of
 // go-ethereum shares what both import from other modules with geth in Go's build cache.
-// Without symbols, there is less to link.
-var buildFlags = []string{"-trimpath", "-ldflags=-s -w"}
+// Without geth's profile for the compiler, geth shares them with everything else, and with these tests. Without symbols, there is less to link.
+var buildFlags = []string{"-trimpath", "-pgo=off", "-ldflags=-s -w"}
 
 // commandContext is for a run of the go command. It ends before the test binary's own time is up, as after
 // that nobody would end the compiler.

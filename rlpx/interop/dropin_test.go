@@ -70,9 +70,10 @@ var dropIn = sync.OnceValues(func() (*changedGeth, error) {
 	}
 	c := &changedGeth{
 		dir: filepath.Join(workDir, "go-ethereum"),
-		// With these flags, which are those that its build tool sets for geth, all commands share what they compile. The build tool
+		// With these flags, all commands share what they compile: the tags are those that its build tool sets for geth, and
+		// geth's profile for the compiler would have all of it compiled once more. The build tool
 		// looks for the go command in GOROOT, which a program that was compiled with -trimpath does not know.
-		env:    []string{"GOFLAGS=-trimpath -tags=urfave_cli_no_docs,ckzg", "GOROOT=" + goroot, "GOWORK=off"},
+		env:    []string{"GOFLAGS=-trimpath -pgo=off -tags=urfave_cli_no_docs,ckzg", "GOROOT=" + goroot, "GOWORK=off"},
 		checks: checks,
 	}
 	if err := os.CopyFS(c.dir, os.DirFS(source)); err != nil {
@@ -238,7 +239,7 @@ func TestDropInSuite(t *testing.T) {
 	if len(failed) == 0 {
 		t.Fatal("the tests pass, and yet the test run failed")
 	}
-	original, err := runSuite(t, "", nil, "-trimpath", "-count=1", gethModule+"/p2p")
+	original, err := runSuite(t, "", nil, "-trimpath", "-pgo=off", "-count=1", gethModule+"/p2p")
 	if len(original) == 0 {
 		t.Fatal(err)
 	}

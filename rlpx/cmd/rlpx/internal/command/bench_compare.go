@@ -134,13 +134,16 @@ func (c *comparison) record(row int) any {
 }
 
 // gethVersion is the version of go-ethereum that is built in.
-func gethVersion() string {
+func gethVersion() string { return dependency("github.com/ethereum/go-ethereum") }
+
+// dependency is the version of a module that is built in.
+func dependency(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
 	}
 	for _, dep := range info.Deps {
-		if dep.Path == "github.com/ethereum/go-ethereum" {
+		if dep.Path == path {
 			return dep.Version
 		}
 	}

@@ -107,6 +107,8 @@ func TestBenchUsageErrors(t *testing.T) {
 		{"connections with -to", []string{"-to", enode, "-conns", "1"}, []string{"-conns", "with -to"}},
 		{"pipe with -to", []string{"-to", enode, "-pipe"}, []string{"-pipe", "with -to"}},
 		{"snappy with -to", []string{"-to", enode, "-snappy"}, []string{"-snappy", "with -to"}},
+		{"-to with -kernels", []string{"-kernels", "-to", enode}, []string{"-to", "with -kernels"}},
+		{"sizes with -kernels", []string{"-kernels", "-sizes", "1"}, []string{"-sizes", "with -kernels"}},
 		{"zero timeout", []string{"-to", enode, "-timeout", "0"}, []string{"-timeout"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -117,7 +119,7 @@ func TestBenchUsageErrors(t *testing.T) {
 			}
 		})
 	}
-	run(t, "bench", "-help").wantSuccess(t, "rlpx bench", "-to", "-sizes", "-conns", "-rounds", "-time", "-pipe", "-snappy", "-json", "-timeout", "-key")
+	run(t, "bench", "-help").wantSuccess(t, "rlpx bench", "-to", "-sizes", "-conns", "-rounds", "-time", "-pipe", "-snappy", "-json", "-timeout", "-key", "-kernels", "RLPX_KECCAK")
 }
 
 func TestBenchInterrupted(t *testing.T) {
