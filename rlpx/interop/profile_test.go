@@ -50,7 +50,13 @@ func (n *gethNode) ipc(t *testing.T) *rpc.Client {
 func (n *gethNode) reportBytes(t *testing.T, who string) {
 	t.Helper()
 	name := filepath.Join(n.home.dir, "memory.prof")
-	if err := n.ipc(t).CallContext(step(t), nil, "debug_writeMemProfile", name); err != nil {
+	client := n.ipc(t)
+	for range 2 { // a profile has what was allocated up to the last collection but one
+		if err := client.CallContext(step(t), nil, "debug_freeOSMemory"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.CallContext(step(t), nil, "debug_writeMemProfile", name); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Open(name)
