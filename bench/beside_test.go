@@ -112,7 +112,8 @@ func otherProcesses() []int { return []int{0, runtime.NumCPU()} }
 // it. Connections write 16 KiB each to a sink that never blocks, while the given number of goroutines compute for the given time
 // and let others run, again and again; on a machine that has nothing else to do, and beside as many processes as it has cores.
 //
-// An operation is a pair, and shared/alone is reported, both as in BenchmarkShared.
+// An operation is a pair, and shared/alone is reported, both as in BenchmarkShared. CPU time says nothing here: it is that of the
+// neighbours, too.
 func BenchmarkSharedBeside(b *testing.B) {
 	const us, ms = time.Microsecond, time.Millisecond
 	for _, l := range []struct {
@@ -136,9 +137,7 @@ func BenchmarkSharedBeside(b *testing.B) {
 				startOthers(b, others)
 				defer l.start()()
 				settle(b, sides[1])
-				reportPairs(b, "shared/alone", func(i int) float64 {
-					return rates(b, i, sides, besideSliceTime, func(int) {})
-				})
+				reportPairs(b, "shared/alone", sides, besideSliceTime, nil)
 			})
 		}
 	}
@@ -158,9 +157,7 @@ func BenchmarkSharedKept(b *testing.B) {
 						startOthers(b, others)
 						settle(b, f)
 						defer sharing.Always.Store(false)
-						reportPairs(b, "kept/always", func(i int) float64 {
-							return rates(b, i, [2]*fleet{f, f}, keptSliceTime, func(side int) { sharing.Always.Store(side == 0) })
-						})
+						reportPairs(b, "kept/always", [2]*fleet{f, f}, keptSliceTime, func(side int) { sharing.Always.Store(side == 0) })
 					})
 				}
 			}
@@ -181,36 +178,35 @@ func settle(b *testing.B, f *fleet) {
 	}
 }
 
-// rates returns the rate of the second side divided by that of the first. Pair i begins with the one or the other.
-func rates(b *testing.B, i int, sides [2]*fleet, slice time.Duration, prepare func(side int)) float64 {
-	var a [2]amount
-	for _, side := range []int{i % 2, 1 - i%2} {
-		prepare(side)
-		var err error
-		if a[side], err = sides[side].carry(slice); err != nil {
-			fail(b, err)
-		}
-	}
-	return a[1].rate() / a[0].rate()
-}
-
-// reportPairs reports the ratios of as many pairs as b wants.
-func reportPairs(b *testing.B, unit string, pair func(i int) float64) {
-	var all []float64
+// reportPairs carries as many pairs as b wants, of which every second begins with the second side. It reports the ratio of the
+// second side's throughput to that of the first, and if prepare, which is called before each turn, is not nil, that
+// of bytes per CPU time.
+func reportPairs(b *testing.B, unit string, sides [2]*fleet, slice time.Duration, prepare func(side int)) {
+	var all, cpu []float64
 	before := rlpx.SharedHashing()
 	for b.Loop() {
-		all = append(all, pair(len(all)))
+		var a [2]amount
+		first := len(all) % 2
+		for _, side := range []int{first, 1 - first} {
+			if prepare != nil {
+				prepare(side)
+			}
+			var err error
+			if a[side], err = sides[side].carry(slice); err != nil {
+				fail(b, err)
+			}
+		}
+		all = append(all, a[1].rate()/a[0].rate())
+		if prepare != nil && a[0].cpu > 0 && a[1].cpu > 0 {
+			cpu = append(cpu, a[1].cpuRate()/a[0].cpuRate())
+		}
 	}
-	reportShared(b, before)
 	b.ReportMetric(0, "ns/op") // says nothing: hide it
-	s := spreadOf(all)
-	b.ReportMetric(s.median, unit)
-	if s.bounded {
-		b.ReportMetric(s.low, "lo95")
-		b.ReportMetric(s.high, "hi95")
+	reportShared(b, before)
+	reportSpread(b, unit, "", all)
+	if len(cpu) > 0 {
+		reportBounds(b, "cpu-"+unit, "cpu-", cpu)
 	}
-	b.ReportMetric(s.q1, "q1")
-	b.ReportMetric(s.q3, "q3")
 }
 
 // reportShared reports how much of what went to the queue since before was hashed together with others.
@@ -218,5 +214,23 @@ func reportShared(b *testing.B, before mac.QueueStats) {
 	after := rlpx.SharedHashing()
 	if lanes, alone := after.Lanes-before.Lanes, after.Alone-before.Alone; lanes+alone > 0 {
 		b.ReportMetric(100*float64(lanes)/float64(lanes+alone), "%shared")
+	}
+}
+
+// reportSpread reports the median of values with its bounds, and their quartiles. What is not the median has the prefix.
+func reportSpread(b *testing.B, unit, prefix string, values []float64) {
+	reportBounds(b, unit, prefix, values)
+	s := spreadOf(values)
+	b.ReportMetric(s.q1, prefix+"q1")
+	b.ReportMetric(s.q3, prefix+"q3")
+}
+
+// reportBounds reports the median of values with its bounds, which have the prefix.
+func reportBounds(b *testing.B, unit, prefix string, values []float64) {
+	s := spreadOf(values)
+	b.ReportMetric(s.median, unit)
+	if s.bounded {
+		b.ReportMetric(s.low, prefix+"lo95")
+		b.ReportMetric(s.high, prefix+"hi95")
 	}
 }

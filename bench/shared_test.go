@@ -122,28 +122,13 @@ func comparePairs(b *testing.B, l sharedLoad, network string) {
 		}
 	}
 	b.ReportMetric(0, "ns/op") // says nothing: hide it
-	after := rlpx.SharedHashing()
-	if lanes, alone := after.Lanes-before.Lanes, after.Alone-before.Alone; lanes+alone > 0 {
-		b.ReportMetric(100*float64(lanes)/float64(lanes+alone), "%shared")
-	}
-	s := spreadOf(all)
-	b.ReportMetric(s.median, "shared/alone")
-	if s.bounded {
-		b.ReportMetric(s.low, "lo95")
-		b.ReportMetric(s.high, "hi95")
-	}
-	b.ReportMetric(s.q1, "q1")
-	b.ReportMetric(s.q3, "q3")
+	reportShared(b, before)
+	reportSpread(b, "shared/alone", "", all)
 	if len(small) > 0 {
 		b.ReportMetric(spreadOf(small).median, "small-shared/alone")
 	}
 	if len(cpu) > 0 {
-		c := spreadOf(cpu)
-		b.ReportMetric(c.median, "cpu-shared/alone")
-		if c.bounded {
-			b.ReportMetric(c.low, "cpu-lo95")
-			b.ReportMetric(c.high, "cpu-hi95")
-		}
+		reportBounds(b, "cpu-shared/alone", "cpu-", cpu)
 	}
 }
 

@@ -189,7 +189,6 @@ func (c *control) decide() bool {
 		lost = on.time
 	}
 	c.on, c.comparing = better, false
-	c.recent = amount{}
 	c.hold, c.offRate = min(holdFactor*lost, maxHold), off.rate()
 	c.comparisons++
 	c.members = 0

@@ -102,6 +102,10 @@ func Queue() QueueStats {
 
 // Share sets whether long frames of m may share the machine's lanes with those of other
 // connections. It is off at first.
+//
+// With it, Frame, Both and Absorb may yield once for each 64 KiB of ciphertext, 256 times for the
+// largest frame, and wait for a pass of up to 512 KiB that somebody else does. The caller should
+// hold no lock that others need meanwhile, other than the one that keeps m to itself.
 func (m *MAC) Share(on bool) { m.share = on }
 
 // shares reports whether a piece of n bytes is one for the queue.

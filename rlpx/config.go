@@ -48,8 +48,9 @@ type Config struct {
 
 	// MessageLimit gives the largest message of each code, as MaxMessageSize
 	// does for all; the smaller of the two counts. It is called by Read, once a message, before
-	// its payload is decompressed. It must not wait for anything that waits for
-	// Read, such as the end of a p2p.Session. Nil means no further limit.
+	// its payload is decompressed. Package p2p keeps messages of the base protocol within bounds of its own, about
+	// which MessageLimit is not asked. It may end its connection or session, and must not wait for
+	// anything that waits for Read, such as p2p.Session.Done. Nil means no further limit.
 	MessageLimit func(code uint64) int
 
 	// SendQueue bounds what a connection keeps of messages that nobody waits for until they are written, in bytes of
@@ -77,10 +78,12 @@ type Config struct {
 
 	// DisableSharedHashing keeps the MACs of these connections to themselves,
 	// except within one Broadcast.
-	// By default the long frames of connections that are busy at the same time
-	// are hashed together where the processor can, which raises the throughput
-	// of many connections several times and may cost a frame one yield of its
-	// goroutine to others that are ready to run.
+	// By default the long frames of connections that are busy at the same time are hashed
+	// together where the processor can, which raises the throughput of many connections several
+	// times. To meet the others, a goroutine yields to those that are ready to run, once for
+	// each piece of up to 64 KiB of a frame that is sent or received. Where that does not raise
+	// throughput, as beside goroutines that compute, it is not done: from time to time, the
+	// process compares throughput with sharing and without for some milliseconds.
 	DisableSharedHashing bool
 
 	// MaxHandshakes is how many handshakes a Listener computes side by side, each

@@ -32,8 +32,8 @@ type Conn struct {
 
 	socket *socket // the net.Conn, if it is a socket that we can wait on and try to write to; set like remote
 
-	onWriteFailed atomic.Pointer[func(error)]               // OnWriteFailed
-	protocolLimit atomic.Pointer[func(code uint64) (n int)] // SetMessageLimit
+	onWriteFailed atomic.Pointer[func(error)]                         // OnWriteFailed
+	protocolLimit atomic.Pointer[func(code uint64) (n int, own bool)] // SetMessageLimit
 
 	snappy atomic.Bool
 	proven atomic.Bool // a frame of the peer verified
@@ -99,9 +99,13 @@ func (c *Conn) SetSnappy(enabled bool) { c.snappy.Store(enabled) }
 // limit. It concerns frames whose header was not yet read.
 func (c *Conn) SetReadLimit(wireBytes int) { c.in.limit.Store(int64(wireBytes)) }
 
+// ReadLimit returns what SetReadLimit was last called with.
+func (c *Conn) ReadLimit() int { return int(c.in.limit.Load()) }
+
 // SetMessageLimit bounds the messages that Read accepts as Config.MessageLimit does, beside it: the smaller of the two
-// counts. It is for protocols that know more about their messages than the Config did. Nil ends it.
-func (c *Conn) SetMessageLimit(limit func(code uint64) (plainBytes int)) {
+// counts, or this one alone for a code that it claims as its own. It is for protocols that know more about their
+// messages than the Config did; package p2p sets it. Nil ends it.
+func (c *Conn) SetMessageLimit(limit func(code uint64) (plainBytes int, own bool)) {
 	if limit == nil {
 		c.protocolLimit.Store(nil)
 		return
@@ -111,9 +115,14 @@ func (c *Conn) SetMessageLimit(limit func(code uint64) (plainBytes int)) {
 
 // messageLimit is the plain size allowed for messages of the given code.
 func (c *Conn) messageLimit(code uint64) int {
-	limit := c.cfg.messageLimit(code)
-	if f := c.protocolLimit.Load(); f != nil {
-		limit = min(limit, max(0, (*f)(code)))
+	f := c.protocolLimit.Load()
+	if f == nil {
+		return c.cfg.messageLimit(code)
+	}
+	limit, own := (*f)(code)
+	limit = max(0, min(limit, c.cfg.maxMessageSize()))
+	if !own {
+		limit = min(limit, c.cfg.messageLimit(code))
 	}
 	return limit
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"syscall"
 )
 
 // Errors that callers branch on with errors.Is. Errors of the net.Conn are
@@ -129,8 +128,7 @@ func (e *handshakeError) Unwrap() error        { return e.err }
 // there the connection is gone.
 func isTimeout(err error) bool {
 	var ne net.Error
-	var errno syscall.Errno
-	return errors.As(err, &ne) && ne.Timeout() && !errors.As(err, &errno)
+	return errors.As(err, &ne) && ne.Timeout() && !isErrno(err)
 }
 
 // PanicError is why writing ended if the net.Conn or a callback panicked under it. Where a call of ours was

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -206,21 +205,6 @@ func (l *Listener) retry(err error, pause time.Duration) {
 func isTemporary(err error) bool {
 	var t interface{ Temporary() bool }
 	return errors.As(err, &t) && t.Temporary()
-}
-
-// isShortage reports whether err says that the system is short of what a connection
-// takes: file descriptors or memory. Not every one of these errors calls itself temporary.
-func isShortage(err error) bool {
-	// As Windows has EMFILE and ENOBUFS. No other system uses these numbers.
-	const wsaMfile, wsaNoBufs = syscall.Errno(10024), syscall.Errno(10055)
-	for _, shortage := range [...]syscall.Errno{
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, wsaMfile, wsaNoBufs,
-	} {
-		if errors.Is(err, shortage) {
-			return true
-		}
-	}
-	return false
 }
 
 // admit starts the handshake of a new connection. Whatever may wait for the peer or for a callback happens in

@@ -60,7 +60,7 @@ type Stats struct {
 }
 
 // SharedHashing returns what the process did so far in the queue in which connections that are busy at the
-// same time hash together, unless Config.DisableSharedHashing is set.
+// same time hash together, unless Config.DisableSharedHashing is set, and whether they do at the moment.
 func SharedHashing() mac.QueueStats { return mac.Queue() }
 
 // ConnectionState returns the state of the connection. It never waits for a

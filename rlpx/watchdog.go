@@ -92,10 +92,16 @@ func (w *watchdog) look() {
 func (c *Conn) SetWriteTimeout(d time.Duration) {
 	w := &c.out.watchdog
 	w.timeout.Store(int64(d))
-	if since := w.since.Load(); since != 0 && d > 0 && w.since.CompareAndSwap(since, clock()) {
+	since := w.since.Load()
+	underWay := d > 0 && since != 0 && w.since.CompareAndSwap(since, clock())
+	// A timer that runs may have been set for a longer time.
+	if underWay || d > 0 && w.armed.Load() {
 		w.arm(d)
 	}
 }
+
+// WriteTimeout returns what SetWriteTimeout was last called with.
+func (c *Conn) WriteTimeout() time.Duration { return time.Duration(c.out.watchdog.timeout.Load()) }
 
 // writeTimeoutError is why a connection was ended by a watchdog.
 type writeTimeoutError struct{ timeout time.Duration }

@@ -12,11 +12,13 @@ import (
 type processor struct{ implementer, part uint64 }
 
 const (
-	implementerArm   = 0x41
-	implementerApple = 0x61
+	implementerArm    = 0x41
+	implementerApple  = 0x61
+	implementerAmpere = 0xc0
 
 	partCortexA57 = 0xd07
 	partCortexA72 = 0xd08
+	partCortexA73 = 0xd09
 )
 
 func processorOf(midr uint64) processor { return processor{midr >> 24 & 0xff, midr >> 4 & 0xfff} }
@@ -36,13 +38,23 @@ func thisProcessor() processor {
 	return processor{}
 }
 
-// fastSHA3 reports whether the kernels for FEAT_SHA3 are the best for p, if p has it. They are on
-// Apple's processors, where all four vector units have its instructions. On those of Arm one unit
-// has them.
-func (p processor) fastSHA3() bool { return p.implementer == implementerApple }
+// fastSHA3 reports whether the kernels for FEAT_SHA3 are the best for p, if p has it. They are where
+// several vector units have its instructions, which is so on Apple's processors (four) and AmpereOne
+// (two). On Arm's, one has them.
+func (p processor) fastSHA3() bool {
+	return p.implementer == implementerApple || p.implementer == implementerAmpere
+}
 
-// slowShifts reports whether p executes one exclusive or with a rotated operand at a time. The
-// portable code has fewer of them.
-func (p processor) slowShifts() bool {
-	return p == processor{implementerArm, partCortexA57} || p == processor{implementerArm, partCortexA72}
+// fastRotations reports whether p rotates an operand of an exclusive or at no cost. Arm's processors
+// do since Cortex-A76, and so do the small ones. The older large ones, and those of other makers, need
+// another cycle, a unit of which there are few, or both.
+func (p processor) fastRotations() bool {
+	if p.implementer != implementerArm {
+		return false
+	}
+	switch p.part {
+	case partCortexA57, partCortexA72, partCortexA73:
+		return false
+	}
+	return true
 }

@@ -144,9 +144,7 @@ func sumGroup(states []*State, outs []*[Size]byte) {
 	}
 	g.advance(len(states), 0)
 	for i, out := range outs {
-		for l := range Size / laneSize {
-			binary.LittleEndian.PutUint64(out[l*laneSize:], g.a[l][i])
-		}
+		g.digest(i, out)
 	}
 }
 
@@ -202,6 +200,14 @@ func (g *group) get(column int, a *[lanes]uint64) {
 	column %= Lanes
 	for i := range a {
 		a[i] = g.a[i][column]
+	}
+}
+
+// digest stores the digest of a column that was padded and permuted.
+func (g *group) digest(column int, out *[Size]byte) {
+	column %= Lanes
+	for l := range Size / laneSize {
+		binary.LittleEndian.PutUint64(out[l*laneSize:], g.a[l][column])
 	}
 }
 

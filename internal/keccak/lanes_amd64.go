@@ -15,13 +15,8 @@ func LaneWidth() int {
 }
 
 // minLanes is the least number of states that advance faster together than one
-// after the other. The AVX2 kernel takes the time of two.
-func minLanes() int {
-	if useAVX512 {
-		return 2
-	}
-	return 3
-}
+// after the other.
+func minLanes() int { return 2 }
 
 // advance permutes the first n columns, at most LaneWidth, then absorbs blocks
 // blocks of each. Other columns hold anything afterwards; the pointers of all

@@ -20,7 +20,7 @@ func minLanes() int { return 2 }
 // LaneWidth columns must be good for as many blocks.
 func (g *group) advance(n, blocks int) {
 	if useSHA3 {
-		permute2SHA3(&g.a, &g.p, blocks)
+		permute2SHA3(g.a, &g.p, blocks)
 		return
 	}
 	g.advanceGeneric(n, blocks)

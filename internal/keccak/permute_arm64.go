@@ -14,7 +14,7 @@ var hasSHA3 = cpu.ARM64.HasSHA3
 // What is in use. SetTier may say otherwise. Without either it is the portable code.
 var (
 	useSHA3   = hasSHA3 && thisProcessor().fastSHA3()
-	useScalar = !thisProcessor().slowShifts()
+	useScalar = thisProcessor().fastRotations()
 )
 
 // permuteBlocks is permuteAbsorb for at most maxBlocks blocks.

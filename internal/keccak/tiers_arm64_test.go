@@ -31,9 +31,9 @@ func TestTiersPresent(t *testing.T) {
 
 // TestGODEBUG switches the processor's feature off as users can.
 func TestGODEBUG(t *testing.T) {
-	want := []string{tierScalar, tierScalar, tierGeneric}
-	if thisProcessor().slowShifts() {
-		want[0] = tierGeneric
+	want := []string{tierGeneric, tierScalar, tierGeneric}
+	if thisProcessor().fastRotations() {
+		want[0] = tierScalar
 	}
 	if got := tiersWith(t, "GODEBUG=cpu.sha3=off"); !slices.Equal(got, want) {
 		t.Errorf("the tier in use and those available are %q, want %q", got, want)
@@ -43,38 +43,41 @@ func TestGODEBUG(t *testing.T) {
 // TestChoice is about processors that people have. The registers are as Linux shows them.
 func TestChoice(t *testing.T) {
 	for _, tt := range []struct {
-		name       string
-		midr       uint64
-		fastSHA3   bool
-		slowShifts bool
+		name          string
+		midr          uint64
+		fastSHA3      bool
+		fastRotations bool
 	}{
 		{"Apple M1, efficient core", 0x611f0221, true, false},
 		{"Apple M1, fast core", 0x611f0231, true, false},
-		{"Cortex-A53", 0x410fd034, false, false},
-		{"Cortex-A57", 0x411fd070, false, true},
-		{"Cortex-A72", 0x410fd083, false, true},
-		{"Cortex-A76", 0x414fd0b1, false, false},
-		{"Neoverse N1", 0x413fd0c1, false, false},
-		{"Neoverse V1", 0x411fd401, false, false},
-		{"another maker's with the part of Cortex-A72", 0x510fd083, false, false},
+		{"AmpereOne", 0xc00fac30, true, false},
+		{"Ampere Altra", 0x413fd0c1, false, true}, // Neoverse N1
+		{"Cortex-A53", 0x410fd034, false, true},
+		{"Cortex-A57", 0x411fd070, false, false},
+		{"Cortex-A72", 0x410fd083, false, false},
+		{"Cortex-A73", 0x410fd092, false, false},
+		{"Cortex-A76", 0x414fd0b1, false, true},
+		{"Neoverse V1", 0x411fd401, false, true},
+		{"Neoverse V2", 0x410fd4f0, false, true},
+		{"Kunpeng 920", 0x481fd010, false, false},
 		{"unknown", 0, false, false},
 	} {
 		p := processorOf(tt.midr)
-		if p.fastSHA3() != tt.fastSHA3 || p.slowShifts() != tt.slowShifts {
-			t.Errorf("%s: FEAT_SHA3 is fast: %v, shifts are slow: %v; want %v, %v",
-				tt.name, p.fastSHA3(), p.slowShifts(), tt.fastSHA3, tt.slowShifts)
+		if p.fastSHA3() != tt.fastSHA3 || p.fastRotations() != tt.fastRotations {
+			t.Errorf("%s: fast FEAT_SHA3: %v, fast rotations: %v; want %v, %v",
+				tt.name, p.fastSHA3(), p.fastRotations(), tt.fastSHA3, tt.fastRotations)
 		}
 	}
 }
 
 // TestChosen holds the tier in use to what the processor is.
 func TestChosen(t *testing.T) {
-	want, p := tierScalar, thisProcessor()
+	want, p := tierGeneric, thisProcessor()
 	switch {
 	case cpu.ARM64.HasSHA3 && p.fastSHA3():
 		want = tierSHA3
-	case p.slowShifts():
-		want = tierGeneric
+	case p.fastRotations():
+		want = tierScalar
 	}
 	if got := tiersWith(t, "GODEBUG=")[0]; got != want {
 		t.Errorf("%+v: the tier in use is %q, want %q", p, got, want)

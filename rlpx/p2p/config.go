@@ -97,7 +97,9 @@ func (c *SessionConfig) withDefaults() SessionConfig {
 			*field.value = never
 		}
 	}
-	full.PingInterval = min(full.PingInterval, full.ReadTimeout/2)
+	if full.PingInterval < never {
+		full.PingInterval = min(full.PingInterval, full.ReadTimeout/2)
+	}
 	if full.Trace == nil {
 		full.Trace = new(SessionTrace)
 	}

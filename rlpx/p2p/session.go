@@ -64,7 +64,9 @@ type Session struct {
 // the error is a *UselessPeerError.
 //
 // The connection belongs to the session from here on. After an error it is closed, with our
-// Disconnect sent before if possible.
+// Disconnect sent before if possible. Limits that were set on it count beside those of the session, the smaller
+// one each time: SetReadLimit, SetWriteTimeout, rlpx.Config.MessageLimit for messages of
+// capabilities. Deadlines end with Hello.
 func NewSession(ctx context.Context, conn *rlpx.Conn, cfg *SessionConfig) (*Session, error) {
 	s := &Session{conn: conn, cfg: cfg.withDefaults(), start: time.Now()}
 	if err := s.cfg.Capabilities.Validate(); err != nil {
@@ -87,7 +89,11 @@ func NewSession(ctx context.Context, conn *rlpx.Conn, cfg *SessionConfig) (*Sess
 func (s *Session) run() {
 	// Whatever bounded the handshakes must not bound the session.
 	s.conn.SetDeadline(time.Time{})
-	s.conn.SetWriteTimeout(s.cfg.WriteTimeout)
+	timeout := s.cfg.WriteTimeout
+	if callers := s.conn.WriteTimeout(); callers > 0 {
+		timeout = min(timeout, callers)
+	}
+	s.conn.SetWriteTimeout(timeout)
 	s.conn.SetMessageLimit(s.messageLimit)
 	s.conn.OnWriteFailed(s.writeFailed)
 	s.snappy = s.conn.ConnectionState().Snappy
@@ -108,15 +114,15 @@ func (s *Session) run() {
 	go s.read()
 }
 
-// messageLimit bounds the messages of the peer.
-func (s *Session) messageLimit(code uint64) int {
+// messageLimit bounds the messages of the peer. Those of the base protocol are no concern of the program's own limits.
+func (s *Session) messageLimit(code uint64) (plainBytes int, own bool) {
 	if code < BaseLength {
-		return baseLimit
+		return baseLimit, true
 	}
 	if shared, _, err := s.matched.Resolve(code); err == nil && shared.MaxMessageSize > 0 {
-		return shared.MaxMessageSize
+		return shared.MaxMessageSize, false
 	}
-	return maxMessageSize
+	return maxMessageSize, false
 }
 
 // clock is the time since the session was made, in nanoseconds.

@@ -28,36 +28,24 @@ type quadStep struct {
 	name string
 	in   []string // results that it needs in registers
 	out  bool     // it has a result
-	kind stepKind
 	// after are steps which it must not overtake, because of the memory that they use.
 	after []string
 }
 
-// A stepKind says what a processor needs for a step.
-type stepKind int
-
-const (
-	logic stepKind = iota
-	shift
-	bytes // a shuffle of bytes
-	load
-	store
-)
-
 // quadSteps returns all steps of a round.
 func quadSteps() []quadStep {
 	var steps []quadStep
-	add := func(name string, kind stepKind, in ...string) *quadStep {
-		steps = append(steps, quadStep{name: name, in: in, out: kind != store, kind: kind})
+	add := func(name string, in ...string) *quadStep {
+		steps = append(steps, quadStep{name: name, in: in, out: name[0] != 'w'})
 		return &steps[len(steps)-1]
 	}
 	for x := range 5 {
 		id := fmt.Sprint(x)
 		before, after := fmt.Sprintf("k%d", mod5(x-1)), fmt.Sprintf("k%d", mod5(x+1))
-		add("a"+id, logic, after)
-		add("b"+id, shift, after)
-		add("c"+id, logic, before, "a"+id)
-		add("d"+id, logic, "c"+id, "b"+id)
+		add("a"+id, after)
+		add("b"+id, after)
+		add("c"+id, before, "a"+id)
+		add("d"+id, "c"+id, "b"+id)
 	}
 	for y := range 5 {
 		row := startLayout().row(y)
@@ -73,29 +61,29 @@ func quadSteps() []quadStep {
 		}
 		for x := range 5 {
 			id := lane(x)
-			add("t"+id, logic, fmt.Sprintf("d%d", row.from[x]))
+			add("t"+id, fmt.Sprintf("d%d", row.from[x]))
 			switch turned(x)[0] {
 			case 's':
-				add("s"+id, bytes, "t"+id)
+				add("s"+id, "t"+id)
 			case 'o':
-				add("l"+id, shift, "t"+id)
-				add("r"+id, shift, "t"+id)
-				add("o"+id, logic, "l"+id, "r"+id)
+				add("l"+id, "t"+id)
+				add("r"+id, "t"+id)
+				add("o"+id, "l"+id, "r"+id)
 			}
 		}
 		for x := range 5 {
 			id := lane(x)
-			add("n"+id, logic, turned(x+1), turned(x+2))
-			add("x"+id, logic, turned(x), "n"+id)
+			add("n"+id, turned(x+1), turned(x+2))
+			add("x"+id, turned(x), "n"+id)
 			if y == 0 && x == 0 {
-				add("z"+id, load)
-				add("i"+id, logic, "x"+id, "z"+id)
+				add("z" + id)
+				add("i"+id, "x"+id, "z"+id)
 			}
 			// The place is that of the row's source in the same column.
-			w := add("w"+id, store, quadResult(y, x))
+			w := add("w"+id, quadResult(y, x))
 			w.after = []string{fmt.Sprintf("t%d%d", y, slices.Index(row.from[:], x))}
-			add("p"+id, logic, quadResult(y, x))
-			add("q"+id, logic).after = []string{"w" + id}
+			add("p"+id, quadResult(y, x))
+			add("q" + id).after = []string{"w" + id}
 		}
 	}
 	return steps

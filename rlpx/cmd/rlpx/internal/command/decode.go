@@ -195,6 +195,8 @@ func (d *captureDecoder) verdict(name string, s *summary) error {
 		why = none(s.NoKeys, "session") + " in the key log"
 	case s.Capture.Segments == 0 && s.Capture.FirstLink != nil:
 		why = s.Capture.FirstLink.Error()
+	case s.Capture.Segments == 0 && s.Capture.Tunneled > 0:
+		why = "what is in the capture goes through a tunnel (" + strings.Join(s.Capture.Tunnels, ", ") + "), which is not looked into: capture within it"
 	case s.Capture.Segments == 0:
 		why = "the capture has no TCP in it"
 	case s.Capture.Cut > 0:

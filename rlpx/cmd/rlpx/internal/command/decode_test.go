@@ -287,6 +287,25 @@ func TestDecodeMalformed(t *testing.T) {
 	run(t, "decode", "-keylog", keys, t.TempDir()).wantError(t, statusFailed, "is a directory")
 }
 
+// A capture of a tunnel says that it is one.
+func TestCase_N5_DecodeTunnel(t *testing.T) {
+	s, chunks := chat(t)
+	var file bytes.Buffer
+	w := ct.NewPcap(&file, ct.Raw)
+	for _, seg := range ct.NewTCP(ct.Client4, ct.Server4).Conversation(chunks) {
+		p := bytes.Clone(w.Packet(seg))
+		p[9] = 47 // GRE
+		if err := w.Write(p, len(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"decode", "-keylog", write(t, "keys", s.KeyLog.Bytes()), write(t, "x.pcap", file.Bytes())}
+	r := run(t, args...)
+	r.atEnd().wantError(t, statusFailed, "nothing decoded: what is in the capture goes through a tunnel (GRE)")
+	wantAll(t, r.stdout, "packets within GRE, which is not looked into")
+	wantAll(t, run(t, append([]string{"decode", "-json"}, args[1:]...)...).stdout, `"tunnels":"GRE"`)
+}
+
 func TestDecodeUsage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string

@@ -1,0 +1,233 @@
+package main
+
+import "slices"
+
+// A trace keeps book of which lines a value depends on since the end of the round before, to point at
+// what is wrong. All methods of a nil trace do nothing: a proof that succeeds needs none.
+type trace struct {
+	k *kernel
+	c *contract
+	m *machine // the last one
+
+	passed map[cut]*cone       // what the lanes depend on that were recognized
+	nearly map[cut][]candidate // values that are products, but no lane of the specification
+
+	turn   int // comparisons of facts so far
+	drops  map[string]drop
+	held   *cone // what the facts depend on that held in this one
+	stores []storing
+}
+
+// A cut is the end of a round of one state.
+type cut struct{ state, level int }
+
+// A candidate is a value that might have been meant as a lane.
+type candidate struct {
+	value
+	line int
+}
+
+// A drop is a fact that did not hold again.
+type drop struct {
+	turn       int
+	cone, held *cone // of what is there instead, and of the facts that held
+}
+
+// A storing is a store of one word.
+type storing struct {
+	line  int
+	where place
+	value
+}
+
+func newTrace(k *kernel, c *contract) *trace { return &trace{k: k, c: c, drops: map[string]drop{}} }
+
+// A cone is a set of lines.
+type cone struct{ bits []uint64 }
+
+func (c *cone) has(line int) bool {
+	return c != nil && line/64 < len(c.bits) && c.bits[line/64]>>(line%64)&1 != 0
+}
+
+func (c *cone) with(line int) *cone { return c.union(nil, line) }
+
+// union is c, d and a line. It leaves c and d alone.
+func (c *cone) union(d *cone, line int) *cone {
+	n := line/64 + 1
+	if c != nil {
+		n = max(n, len(c.bits))
+	}
+	if d != nil {
+		n = max(n, len(d.bits))
+	}
+	u := &cone{make([]uint64, n)}
+	for _, e := range [2]*cone{c, d} {
+		if e != nil {
+			for i, b := range e.bits {
+				u.bits[i] |= b
+			}
+		}
+	}
+	u.bits[line/64] |= 1 << (line % 64)
+	return u
+}
+
+// lines lists the set. Line 0 is none.
+func (c *cone) lines() (all []int) {
+	if c == nil {
+		return nil
+	}
+	for line := 1; line < 64*len(c.bits); line++ {
+		if c.has(line) {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// cone is what a value depends on that the instruction makes of others.
+func (m *machine) cone(from []value) *cone {
+	if m.trace == nil {
+		return nil
+	}
+	line := m.line()
+	var u *cone
+	for _, v := range from {
+		if v.cone != nil {
+			u = u.union(v.cone, line)
+		}
+	}
+	if u == nil {
+		return u.with(line)
+	}
+	return u
+}
+
+// line is that of the instruction that is executed, or 0.
+func (m *machine) line() int {
+	if m.pc == 0 {
+		return 0
+	}
+	return m.k.code[m.at()].line
+}
+
+// begin starts a run.
+func (t *trace) begin(m *machine) {
+	if t == nil {
+		return
+	}
+	t.m = m
+	t.passed, t.nearly = map[cut]*cone{}, map[cut][]candidate{}
+	t.stores = nil
+}
+
+// recognized books a lane of the specification.
+func (t *trace) recognized(m *machine, s, level int, from []value) {
+	if t == nil {
+		return
+	}
+	c := cut{s, level}
+	t.passed[c] = t.passed[c].union(m.cone(from), 0)
+}
+
+// computed books another value.
+func (t *trace) computed(m *machine, v value) {
+	if t == nil {
+		return
+	}
+	if c, ok := steps.has(v.form); ok {
+		t.passed[c] = t.passed[c].union(v.cone, 0)
+	}
+	if v.degree() < 2 {
+		return
+	}
+	for _, u := range v.terms {
+		if f, _ := u.factors(); isLane(f.atom()) {
+			s, level, _ := laneOf(f.atom())
+			c := cut{s, level + 1}
+			t.nearly[c] = append(t.nearly[c], candidate{v, m.line()})
+			return
+		}
+	}
+	// Made of unknowns only: of no state in particular.
+	t.nearly[cut{}] = append(t.nearly[cut{}], candidate{v, m.line()})
+}
+
+func (t *trace) stored(m *machine, p place, v value) {
+	if t == nil {
+		return
+	}
+	t.stores = append(t.stores, storing{m.line(), p, v})
+}
+
+// arrived begins a comparison of facts, and fact books one of them.
+func (t *trace) arrived() {
+	if t != nil {
+		t.turn++
+		t.held = nil
+	}
+}
+
+func (t *trace) fact(held bool, why string, got value) {
+	switch {
+	case t == nil:
+	case held:
+		if got.cone != nil {
+			t.held = t.held.union(got.cone, 0)
+		}
+	default:
+		t.drops[why] = drop{t.turn, got.cone, nil}
+	}
+}
+
+// compared ends a comparison.
+func (t *trace) compared() {
+	if t == nil {
+		return
+	}
+	for why, d := range t.drops {
+		if d.turn == t.turn {
+			d.held = t.held
+			t.drops[why] = d
+		}
+	}
+}
+
+// overlap counts the terms of v that are those of a lane, whatever rotations and constants are.
+func overlap(v, lane form) int {
+	count := map[uint64]int{}
+	class := func(t term) uint64 {
+		f, g := t.factors()
+		shape := func(f factor) uint64 {
+			if isLane(f.atom()) {
+				_, _, i := laneOf(f.atom())
+				return uint64(i + 1)
+			}
+			return 0
+		}
+		return shape(f) | shape(g)<<8
+	}
+	for _, u := range lane.terms {
+		count[class(u)]++
+	}
+	n := 0
+	for _, u := range v.terms {
+		if count[class(u)] > 0 {
+			count[class(u)]--
+			n++
+		}
+	}
+	return n
+}
+
+// nearest is the value that has most of a lane.
+func (t *trace) nearest(c cut, i int) (best candidate, share int) {
+	most := 0
+	for _, v := range slices.Concat(t.nearly[c], t.nearly[cut{}]) {
+		// Terms too many count against it.
+		if n := overlap(v.form, rounds.lane[i]); 2*n-len(v.terms) > most {
+			most, best, share = 2*n-len(v.terms), v, 100*n/len(rounds.lane[i].terms)
+		}
+	}
+	return best, share
+}
