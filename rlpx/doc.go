@@ -46,8 +46,8 @@
 //
 // [Trace] calls back for every step of a handshake, every frame, every call of Write on the net.Conn and the
 // first error of each direction. [Conn.ConnectionState] counts messages, bytes, calls and Keccak permutations,
-// and [SharedHashing] what connections hashed together. Config.KeyLogWriter logs what is needed to
-// decrypt a capture. The module in examples/prometheus publishes what is counted for Prometheus.
+// and [SharedHashing] what connections with Config.SharedHashing hashed together. Config.KeyLogWriter logs
+// what is needed to decrypt a capture. The module in examples/prometheus publishes what is counted for Prometheus.
 //
 // # What RLPx does not give
 //

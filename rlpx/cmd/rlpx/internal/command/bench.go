@@ -30,7 +30,8 @@ func (e *env) benchCommand() *cli.Command {
 		Name:  "bench",
 		Usage: "compare with go-ethereum's transport, or measure an echo",
 		Description: "Without -to, go-ethereum's transport and this one carry the same messages over connections within\n" +
-			"this process, in turns, by message size and by number of connections. With -to, messages go to a\n" +
+			"this process, in turns, by message size and by number of connections. Two connections of this library\n" +
+			"or more share hashing (Config.SharedHashing), which is off by default. With -to, messages go to a\n" +
 			"peer that runs 'rlpx serve', and back. All contents are compared. Ctrl-C ends it and leaves what was\n" +
 			"measured so far. Sizes are in bytes, KiB or MiB (32,1KiB,1MiB), in short k or m.\n\n" +
 			"With -kernels, it is Keccak alone that is measured, which most of the time for a message goes into: every\n" +

@@ -37,7 +37,7 @@ func TestBench(t *testing.T) {
 	} {
 		args := append([]string{"bench", "-rounds", "2", "-time", "1ms", "-sizes", "1KiB, 100", "-conns", "3,1"}, tc.args...)
 		r := run(t, args...)
-		r.wantSuccess(t, "go-ethereum", tc.title, "GOMAXPROCS", "below 1, this library is slower")
+		r.wantSuccess(t, "go-ethereum", tc.title, "GOMAXPROCS", "below 1, this library is slower", "with Config.SharedHashing, which is off by default")
 		// However wide the numbers make the columns.
 		wantAll(t, strings.Join(strings.Fields(r.stdout), " "), "connections message go-ethereum this library ratio lowest highest ")
 		var rows []string
@@ -54,18 +54,23 @@ func TestBench(t *testing.T) {
 		}
 		wantAll(t, r.stderr, "bench  25% ", "bench  75% ")
 	}
+	r := run(t, "bench", "-rounds", "1", "-time", "1ms", "-sizes", "100", "-conns", "1")
+	r.wantSuccess(t, "below 1, this library is slower")
+	if strings.Contains(r.stdout, "SharedHashing") {
+		t.Errorf("one connection shares with nobody:\n%s", r.stdout)
+	}
 }
 
 func TestBenchJSON(t *testing.T) {
-	r := run(t, "bench", "-json", "-rounds", "3", "-time", "1ms", "-sizes", "100,1k", "-conns", "2", "-snappy")
+	r := run(t, "bench", "-json", "-rounds", "3", "-time", "1ms", "-sizes", "100,1k", "-conns", "1,2", "-snappy")
 	r.wantSuccess(t)
 	rows := records[comparedRecord](t, r.stdout)
-	if len(rows) != 2 {
+	if len(rows) != 4 {
 		t.Fatalf("%d rows: %s", len(rows), r.stdout)
 	}
-	for i, size := range []int{100, 1024} {
-		got := rows[i]
-		if got.Network != "tcp" || !got.Snappy || got.Connections != 2 || got.Size != size || got.Rounds != 3 {
+	for i, got := range rows {
+		conns, size := 1+i/2, []int{100, 1024}[i%2]
+		if got.Network != "tcp" || !got.Snappy || got.Connections != conns || got.SharedHashing != (conns > 1) || got.Size != size || got.Rounds != 3 {
 			t.Errorf("%+v", got)
 		}
 		for _, c := range []capacity{got.GoEthereum, got.Library} {
