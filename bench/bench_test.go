@@ -26,8 +26,10 @@ func TestBenchmarks(t *testing.T) {
 	set("conns", "1")
 	defer func(old int) { largest = old }(largest)
 	largest = 2 << 20 // still more than is written in one piece
-	defer func(slice, busy time.Duration) { sliceTime, busySliceTime = slice, busy }(sliceTime, busySliceTime)
-	sliceTime, busySliceTime = time.Millisecond, time.Millisecond
+	for _, slice := range []*time.Duration{&sliceTime, &busySliceTime, &besideSliceTime, &keptSliceTime, &settleTime} {
+		defer func(old time.Duration) { *slice = old }(*slice)
+		*slice = time.Millisecond
+	}
 	for name, run := range map[string]func(*testing.B){
 		"Seal":       BenchmarkSeal,
 		"Open":       BenchmarkOpen,
@@ -38,10 +40,13 @@ func TestBenchmarks(t *testing.T) {
 		"Handshake":  BenchmarkHandshake,
 		"Refuse":     BenchmarkRefuse,
 		"Memory":     BenchmarkMemory,
+		"Collect":    BenchmarkCollect,
 		"Broadcast":  BenchmarkBroadcast,
 		"WriteBatch": BenchmarkWriteBatch,
 		"Listen":     BenchmarkListen,
 		"Shared":     BenchmarkShared,
+		"Beside":     BenchmarkSharedBeside,
+		"Kept":       BenchmarkSharedKept,
 		"Trace":      BenchmarkTrace,
 		"Latency":    BenchmarkSharedLatency,
 	} {

@@ -55,10 +55,18 @@ type boat struct {
 	data     []byte
 }
 
-func newFleet(b *testing.B, im impl, network string, sizes []int) *fleet {
+// newFleet connects a boat for each of the sizes, which is that of its messages. With the network "sink",
+// what is written is discarded, and there is nobody who reads.
+func newFleet(b *testing.B, im impl, network string, sizes []int, snappy bool) *fleet {
 	f := &fleet{mixed: slices.Min(sizes) < smallMessage && slices.Max(sizes) >= smallMessage}
 	for n, size := range sizes {
-		from, to := pair(b, im, network, n, false)
+		if network == "sink" {
+			from := im.resume(sink{}, newSecrets(n))
+			from.SetSnappy(snappy)
+			f.boats = append(f.boats, boat{from, nil, payload(size)})
+			continue
+		}
+		from, to := pair(b, im, network, n, snappy)
 		f.boats = append(f.boats, boat{from, to, payload(size)})
 	}
 	return f
@@ -86,11 +94,18 @@ func (f *fleet) carry(d time.Duration) (amount, error) {
 	for i, boat := range f.boats {
 		running.Go(func() {
 			<-start
-			if err := boat.write(begin.Add(d)); err != nil {
+			n, err := boat.write(begin.Add(d))
+			if err != nil {
 				errs <- err
-				boat.to.Close()
+				boat.from.Close() // ends what reads, too
+			}
+			if boat.to == nil {
+				counts[i] = n
 			}
 		})
+		if boat.to == nil {
+			continue
+		}
 		running.Go(func() {
 			<-start
 			var err error
@@ -119,14 +134,15 @@ func (f *fleet) carry(d time.Duration) (amount, error) {
 	}
 }
 
-func (b boat) write(until time.Time) error {
-	for first := true; first || time.Now().Before(until); first = false {
+func (b boat) write(until time.Time) (n int64, err error) {
+	for n == 0 || time.Now().Before(until) {
 		if _, err := b.from.Write(msgCode, b.data); err != nil {
-			return err
+			return n, err
 		}
+		n++
 	}
-	_, err := b.from.Write(endCode, nil)
-	return err
+	_, err = b.from.Write(endCode, nil)
+	return n, err
 }
 
 func (b boat) read() (n int64, err error) {

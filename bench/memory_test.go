@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/go-rlpx/transport/internal/bufpool"
 )
 
 var (
@@ -216,8 +218,10 @@ func held(tb testing.TB, im impl, h history, conns int, snappy bool) footprint {
 }
 
 // inUse is what is in use once everything that can go is gone: what a sync.Pool
-// holds goes with the second collection.
+// holds goes with the second collection, and the large buffers that wait for their next user
+// belong to no connection.
 func inUse() footprint {
+	bufpool.Trim()
 	for range 3 {
 		runtime.GC()
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// The two ways of hashing: frame MACs on their own, and by way of the shared queue.
-var alone, shared = hashingImpl("alone", true), hashingImpl("shared", false)
+// The two ways of hashing: frame MACs on their own, the default, and by way of the shared queue.
+var alone, shared = hashingImpl("alone", false), hashingImpl("shared", true)
 
-func hashingImpl(name string, alone bool) impl {
+func hashingImpl(name string, shared bool) impl {
 	return impl{name: name, resume: func(conn net.Conn, s secrets) transport {
-		c := rlpx.Server(conn, &rlpx.Config{DisableSharedHashing: alone})
+		c := rlpx.Server(conn, &rlpx.Config{SharedHashing: shared})
 		c.InitWithSecrets(rlpx.Secrets{AES: s.aes, MAC: s.mac, EgressMAC: seeded(s.egress), IngressMAC: seeded(s.ingress)})
 		return c
 	}}
@@ -94,7 +94,7 @@ func comparePairs(b *testing.B, l sharedLoad, network string) {
 	if l.busy > 0 {
 		slice = busySliceTime
 	}
-	sides := [2]*fleet{newFleet(b, alone, network, l.sizes), newFleet(b, shared, network, l.sizes)}
+	sides := [2]*fleet{newFleet(b, alone, network, l.sizes, false), newFleet(b, shared, network, l.sizes, false)}
 	stop := spin(l.busy * runtime.GOMAXPROCS(0))
 	defer stop()
 	turn := func(side int) amount {
@@ -122,28 +122,13 @@ func comparePairs(b *testing.B, l sharedLoad, network string) {
 		}
 	}
 	b.ReportMetric(0, "ns/op") // says nothing: hide it
-	after := rlpx.SharedHashing()
-	if lanes, alone := after.Lanes-before.Lanes, after.Alone-before.Alone; lanes+alone > 0 {
-		b.ReportMetric(100*float64(lanes)/float64(lanes+alone), "%shared")
-	}
-	s := spreadOf(all)
-	b.ReportMetric(s.median, "shared/alone")
-	if s.bounded {
-		b.ReportMetric(s.low, "lo95")
-		b.ReportMetric(s.high, "hi95")
-	}
-	b.ReportMetric(s.q1, "q1")
-	b.ReportMetric(s.q3, "q3")
+	reportShared(b, before)
+	reportSpread(b, "shared/alone", "", all)
 	if len(small) > 0 {
 		b.ReportMetric(spreadOf(small).median, "small-shared/alone")
 	}
 	if len(cpu) > 0 {
-		c := spreadOf(cpu)
-		b.ReportMetric(c.median, "cpu-shared/alone")
-		if c.bounded {
-			b.ReportMetric(c.low, "cpu-lo95")
-			b.ReportMetric(c.high, "cpu-hi95")
-		}
+		reportBounds(b, "cpu-shared/alone", "cpu-", cpu)
 	}
 }
 

@@ -138,13 +138,16 @@ func (c *coordinates) set(p *point) {
 	c.y.SetBits(c.words[1][:0]).SetBytes(p[coordinateSize:])
 }
 
-// testHookMult, when a test sets it, is called before every multiplication of a point that came from outside.
-var testHookMult func()
+// testHookMult, when a test sets it, is called before every multiplication of a point that came from outside, which
+// fails if it returns an error.
+var testHookMult func() error
 
 // mult stores the X coordinate of k·p in z: the ECDH shared secret. c is scratch.
 func (c *coordinates) mult(z *[coordinateSize]byte, p *point, k *scalar) error {
 	if testHookMult != nil {
-		testHookMult()
+		if err := testHookMult(); err != nil {
+			return err
+		}
 	}
 	c.set(p)
 	x, y := crypto.S256().ScalarMult(&c.x, &c.y, k[:])

@@ -8,7 +8,8 @@
 //	WriteAuth  ------- auth packet -->  ReadAuth
 //	ReadAck    <------ ack packet ----  WriteAck
 //
-// [Initiate] and [Respond] drive them over an io.ReadWriter, with bounded reads and one overall deadline. Most
+// [Initiate] and [Respond] drive them over an io.ReadWriter, with bounded reads and one overall deadline, and say how far
+// they are to those who ask ([Steps]). Most
 // programs want neither but package rlpx, whose Conn performs the handshake and goes on with frames.
 //
 // # What a finished handshake proves

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"syscall"
 )
 
 // Failures of a handshake. They arrive wrapped in an *Error; match them with errors.Is.
@@ -112,13 +111,6 @@ func (e closedError) Error() string {
 func (e closedError) Is(target error) bool { return target == ErrRemoteClosed }
 func (e closedError) Unwrap() error        { return e.cause }
 
-// What Windows says of a connection that the remote reset: there, package syscall's ECONNRESET and EPIPE are inventions.
-// They are written out since syscall has them for Windows only. No other system uses these numbers.
-const (
-	wsaConnAborted = syscall.Errno(10053)
-	wsaConnReset   = syscall.Errno(10054)
-)
-
 // readError classifies an error of the underlying connection after received bytes of the remote's packet.
 func readError(err error, received int) error {
 	switch {
@@ -137,9 +129,4 @@ func writeError(err error) error {
 		return closedError{0, err}
 	}
 	return readError(err, 0)
-}
-
-func isReset(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, wsaConnReset) || errors.Is(err, wsaConnAborted)
 }

@@ -20,6 +20,13 @@ import (
 // Close must therefore bear a second call. A rw that cannot be closed can block past the end of the context.
 func Initiate(
 	ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io.Reader,
+) (Secrets, error) {
+	return Steps{}.Initiate(ctx, rw, key, remote, rand)
+}
+
+// Initiate is the function [Initiate] with these callbacks.
+func (steps Steps) Initiate(
+	ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io.Reader,
 ) (s Secrets, err error) {
 	h := new(struct {
 		Initiator
@@ -30,7 +37,7 @@ func Initiate(
 	}
 	defer h.wipe()
 	d := &h.driver
-	d.start(ctx, rw, RoleInitiator)
+	d.start(ctx, rw, RoleInitiator, steps)
 	defer func() { s, err = d.finish(s, err) }()
 
 	auth, err := h.writeAuth(nil)
@@ -54,7 +61,17 @@ func Initiate(
 // A verify that is not nil is called with the initiator's static key once auth is decoded, before anything is
 // generated or written. If it returns an error, that ends the handshake without an answer and is wrapped in the error
 // of Respond. The key is only claimed at that point: verify can refuse a peer, not authenticate one.
+//
+// The ack is sent before the secrets are derived, so that both ends do that at the same time.
 func Respond(
+	ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, rand io.Reader,
+	verify func(remote *ecdsa.PublicKey) error,
+) (Secrets, error) {
+	return Steps{}.Respond(ctx, rw, key, rand, verify)
+}
+
+// Respond is the function [Respond] with these callbacks. Received comes before verify.
+func (steps Steps) Respond(
 	ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, rand io.Reader,
 	verify func(remote *ecdsa.PublicKey) error,
 ) (s Secrets, err error) {
@@ -67,7 +84,7 @@ func Respond(
 	}
 	defer h.wipe()
 	d := &h.driver
-	d.start(ctx, rw, RoleRecipient)
+	d.start(ctx, rw, RoleRecipient, steps)
 	defer func() { s, err = d.finish(s, err) }()
 
 	auth, room, err := d.read()
@@ -84,11 +101,14 @@ func Respond(
 		}
 	}
 	d.step = StepAck
-	ack, s, err := h.WriteAck(nil)
+	ack, err := h.writeAck(nil)
 	if err != nil {
 		return Secrets{}, err
 	}
-	return s, d.write(ack)
+	if err := d.write(ack); err != nil {
+		return Secrets{}, err
+	}
+	return h.Responder.finish(ack)
 }
 
 // driver carries one handshake over a connection.
@@ -96,6 +116,7 @@ type driver struct {
 	ctx        context.Context
 	rw         io.ReadWriter
 	role, step string // what an error says
+	steps      Steps
 	prefix     [prefixSize]byte
 
 	stop    func() bool    // ends the watch over ctx; nil for a context that is never done
@@ -103,8 +124,8 @@ type driver struct {
 }
 
 // start begins the watch over ctx, which finish must end. The standard library's contexts take no goroutine for it.
-func (d *driver) start(ctx context.Context, rw io.ReadWriter, role string) {
-	d.ctx, d.rw, d.role, d.step = ctx, rw, role, StepAuth
+func (d *driver) start(ctx context.Context, rw io.ReadWriter, role string, steps Steps) {
+	d.ctx, d.rw, d.role, d.step, d.steps = ctx, rw, role, StepAuth, steps
 	if ctx.Done() != nil {
 		d.closing.Add(1)
 		d.stop = context.AfterFunc(ctx, d.abort)
@@ -145,6 +166,7 @@ func (d *driver) write(packet []byte) error {
 	if err := d.ctx.Err(); err != nil {
 		return err
 	}
+	d.steps.sending(d.step, len(packet))
 	n, err := d.rw.Write(packet)
 	if err == nil && n < len(packet) {
 		err = io.ErrShortWrite
@@ -152,6 +174,7 @@ func (d *driver) write(packet []byte) error {
 	if err != nil {
 		return writeError(err)
 	}
+	d.steps.sent(d.step, len(packet))
 	return nil
 }
 
@@ -173,6 +196,9 @@ func (d *driver) read() (packet, room []byte, err error) {
 	copy(buf, d.prefix[:])
 	if n, err := io.ReadFull(d.rw, buf[prefixSize:]); err != nil {
 		return nil, nil, readError(err, prefixSize+n)
+	}
+	if err := d.steps.received(d.step, n); err != nil {
+		return nil, nil, err
 	}
 	return buf[:n:n], buf[n:], nil
 }

@@ -253,39 +253,59 @@ func (h *Responder) WriteAck(dst []byte) ([]byte, Secrets, error) {
 	if h.auth == nil || h.done {
 		panic("handshake: WriteAck called out of order")
 	}
-	out, s, err := h.writeAck(dst)
+	out, err := h.writeAck(dst)
 	if err != nil {
-		clear(h.ephemeral[:])
-		return nil, Secrets{}, &Error{RoleRecipient, StepAck, err}
+		return nil, Secrets{}, err
 	}
-	h.done = true
-	h.wipe()
+	s, err := h.finish(out[len(dst):])
+	if err != nil {
+		clear(out[len(dst):])
+		return nil, Secrets{}, err
+	}
 	return out, s, nil
 }
 
-func (h *Responder) writeAck(dst []byte) ([]byte, Secrets, error) {
+// writeAck and finish are the two halves of WriteAck. The driver sends the packet between them, so that both ends
+// compute at the same time. Nothing that finish does depends on the peer any more.
+func (h *Responder) writeAck(dst []byte) ([]byte, error) {
+	out, err := h.makeAck(dst)
+	if err != nil {
+		clear(h.ephemeral[:])
+		return nil, &Error{RoleRecipient, StepAck, err}
+	}
+	return out, nil
+}
+
+func (h *Responder) makeAck(dst []byte) ([]byte, error) {
 	padding, err := h.drawNonceAndKey(&h.recipientNonce)
 	if err != nil {
-		return nil, Secrets{}, err
+		return nil, err
 	}
 	var ephemeral point
 	if err := ephemeral.baseMult(&h.ephemeral); err != nil {
-		return nil, Secrets{}, err
+		return nil, err
 	}
 	ack := ackMessage{ephemeral[:], h.recipientNonce[:]}
 	out, packet := appendPacket(dst, ackSize+padding)
 	ack.append(message(packet)[:0])
 	if err := h.encrypt(packet, &h.remote); err != nil {
-		return nil, Secrets{}, err
+		return nil, err
 	}
+	return out, nil
+}
+
+// finish derives the secrets from the ack packet of writeAck.
+func (h *Responder) finish(packet []byte) (Secrets, error) {
 	s, authMAC, ackMAC, err := h.secrets(h.auth, packet)
 	if err != nil {
-		clear(packet)
-		return nil, Secrets{}, err
+		clear(h.ephemeral[:])
+		return Secrets{}, &Error{RoleRecipient, StepAck, err}
 	}
 	s.Remote = h.remoteKey
 	s.EgressMAC, s.IngressMAC = ackMAC, authMAC
-	return out, s, nil
+	h.done = true
+	h.wipe()
+	return s, nil
 }
 
 // wipe forgets the private keys and the nonces of a handshake that is complete. The scratch is cleared by who used it.

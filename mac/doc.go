@@ -24,6 +24,18 @@
 // value-type Keccak sponge. Any other hash.Hash works through its own methods.
 // Both paths give the same tags for the same hash function.
 //
+// # Sharing
+//
+// One Keccak state is a chain, but processors with AVX2 or AVX-512 advance four or eight states at
+// about the cost of one or two. [Batch] does so with the frames that it is given.
+//
+// Long pieces of connections that are busy at the same time meet in a queue of the process and are
+// absorbed side by side, if [MAC.Share] allows it, which it does not at first. A goroutine yields
+// to meet others, which costs a turn of the run queue. So the queue compares the throughput with
+// sharing and without, in periods of 1 ms, and keeps the better one for 64 times as long as the
+// comparison cost. Connections without company are never asked to wait. [Queue] tells what was
+// done.
+//
 // # Ownership
 //
 // A [MAC] is not safe for concurrent use. It takes over the hash it is made

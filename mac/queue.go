@@ -4,9 +4,11 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlpx/transport/internal/keccak"
+	"github.com/go-rlpx/transport/internal/sharing"
 )
 
 // Many busy connections share the lanes of the machine's multi-state kernel. One direction of one
@@ -16,10 +18,7 @@ import (
 // There is no worker goroutine. A MAC with a long piece of ciphertext puts it into
 // the queue and yields once; then it either finds its work done, or takes
 // what is waiting, its own included, and does it all (flat combining). Work that somebody else
-// is just doing is waited for.
-//
-// A machine that is not busy has nobody to share with, and the yield is wasted. After one that brought too few,
-// the next pieces go the single-state way without a yield, twice as many each time.
+// is just doing is waited for. Where that does not pay, pieces go alone: see control.
 const (
 	// shareMin is the shortest piece that is worth the queue, in bytes. Below
 	// it the locks and the yield cost more than shared lanes save.
@@ -33,10 +32,11 @@ const (
 	// longer than one takes each of two cores, and the two ends of one lone
 	// connection are just that.
 	shareLanes = 3
-
-	// maxBackoff bounds how many pieces go alone after a yield that brought too few.
-	maxBackoff = 256
 )
+
+// enough is the fewest jobs that are done together on this machine. A kernel for two states takes as
+// long as one for one, so where there is none for more, two are worth it.
+func enough() int { return max(2, min(shareLanes, keccak.LaneWidth())) }
 
 // job is a piece of ciphertext on its way into its MAC's state.
 type job struct {
@@ -44,6 +44,8 @@ type job struct {
 	p     []byte
 	final bool // the frame ends: finish with the frame-mac
 	taken bool // somebody does it or did; guarded by the queue
+
+	seen uint64 // see control.member; guarded by the queue
 
 	// busy is held by whoever does the job for its owner. A mutex and not a
 	// channel, since to testing/synctest the work of others is no reason to be
@@ -63,37 +65,29 @@ type queue struct {
 	waiting [keccak.Lanes]*job
 	n       int
 
-	skip, backoff int // pieces that still go alone, and how many it were last time
-	yields        yields
-	bytes         uint64 // of all pieces so far
+	control control
+	stats   QueueStats
 
-	stats QueueStats
-}
-
-// quiet reports whether a piece is to go alone since nobody waits and a yield
-// would not pay. It is called with the lock held.
-func (q *queue) quiet() bool {
-	if q.n > 0 {
-		return false
-	}
-	if q.yields.quiet() {
-		return true
-	}
-	if q.skip > 0 {
-		q.skip--
-		return true
-	}
-	return false
+	// What control calls idle is known without the lock.
+	inside atomic.Int32 // pieces that have come and are not done
+	left   atomic.Int64 // when one was done, by clock
 }
 
 // shared is the queue of the process.
 var shared queue
+
+var clockStart = time.Now()
+
+func clock() time.Duration { return time.Since(clockStart) }
 
 // QueueStats is what the shared queue of the process did with pieces of at least 4 KiB.
 type QueueStats struct {
 	Passes uint64 // in which several pieces were hashed side by side
 	Lanes  uint64 // busy in these passes, one for each piece: Lanes / Passes is the mean
 	Alone  uint64 // pieces that went alone, because nobody was there to share with or a wait did not pay
+
+	Comparisons uint64 // of throughput with sharing and without, that have ended
+	Sharing     bool   // whether pieces wait for others now
 }
 
 // Queue returns what the shared queue did since the process started. The frames of
@@ -101,11 +95,17 @@ type QueueStats struct {
 func Queue() QueueStats {
 	shared.Lock()
 	defer shared.Unlock()
-	return shared.stats
+	s := shared.stats
+	s.Comparisons, s.Sharing = shared.control.comparisons, shared.control.on
+	return s
 }
 
 // Share sets whether long frames of m may share the machine's lanes with those of other
 // connections. It is off at first.
+//
+// With it, Frame, Both and Absorb may yield once for each 64 KiB of ciphertext, 256 times for the
+// largest frame, and wait for a pass of up to 512 KiB that somebody else does. The caller should
+// hold no lock that others need meanwhile, other than the one that keeps m to itself.
 func (m *MAC) Share(on bool) { m.share = on }
 
 // shares reports whether a piece of n bytes is one for the queue.
@@ -125,8 +125,8 @@ func (m *MAC) absorbShared(p []byte, final bool) {
 // do returns when p is absorbed by m.
 func (q *queue) do(m *MAC, p []byte, final bool) {
 	q.Lock()
-	q.bytes += uint64(len(p))
-	if q.quiet() {
+	defer q.leave()
+	if !q.shares(m, len(p)) {
 		q.stats.Alone++
 		q.Unlock()
 		m.alone(p, final)
@@ -148,36 +148,45 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 	j.p = nil
 }
 
+// shares reports whether the next piece, of n bytes of m, is to wait for company. It is called with the lock held.
+func (q *queue) shares(m *MAC, n int) bool {
+	if sharing.Always.Load() {
+		q.inside.Add(1)
+		return true
+	}
+	q.control.member(&m.job.seen)
+	now, idle := clock(), time.Duration(0)
+	if q.inside.Add(1) == 1 {
+		idle = now - time.Duration(q.left.Load())
+	}
+	q.control.piece(now, idle, n)
+	return q.control.on
+}
+
+// leave ends what shares began, when the piece is done.
+func (q *queue) leave() {
+	q.left.Store(int64(clock()))
+	q.inside.Add(-1)
+}
+
 // yield lets others run. It is called with the lock held and gives it up meanwhile.
 func (q *queue) yield() {
-	x := yield{start: clock(), bytes: q.bytes}
-	x.measured = q.yields.suspicious(x.start)
 	q.Unlock()
-	var before, after time.Duration
-	if x.measured {
-		before, x.measured = cpuTime()
-	}
 	runtime.Gosched()
-	x.took = clock() - x.start
-	if x.measured && x.took >= slowYield {
-		after, x.measured = cpuTime()
-	}
-	x.cpu = after - before
 	q.Lock()
-	x.bytes = q.bytes - x.bytes
-	q.yields.note(x)
+	if !sharing.Always.Load() {
+		q.control.tick(clock())
+	}
 }
 
 // doWaiting does j, and with it all that is waiting if that is enough to share
 // lanes. It is called with the lock held and gives it up. The queue never
 // overflows: whoever fills the lanes empties it at once.
 func (q *queue) doWaiting(j *job) {
-	if q.n < shareLanes {
+	if q.n < enough() {
 		i := slices.Index(q.waiting[:q.n], j)
 		q.n--
 		q.waiting[i], q.waiting[q.n] = q.waiting[q.n], nil
-		q.backoff = min(2*q.backoff+1, maxBackoff)
-		q.skip = q.backoff
 		q.stats.Alone++
 		q.Unlock()
 		j.m.alone(j.p, j.final)
@@ -187,7 +196,6 @@ func (q *queue) doWaiting(j *job) {
 	n := copy(jobs[:], q.waiting[:q.n])
 	clear(q.waiting[:n])
 	q.n = 0
-	q.skip, q.backoff = 0, 0
 	q.stats.Passes++
 	q.stats.Lanes += uint64(n)
 	for _, j := range jobs[:n] {

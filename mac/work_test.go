@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/sha3"
 
@@ -134,6 +135,7 @@ func TestPermutationCounter(t *testing.T) {
 // A pass with all lanes busy, and a piece for which there is nobody to share with.
 func TestQueueCounts(t *testing.T) {
 	var q queue
+	q.control = control{on: true, hold: time.Hour, last: clock()}
 	r := rand.New(rand.NewPCG(11, 12))
 	width := keccak.LaneWidth()
 	macs, wants := make([]*MAC, width), make([]*permutationCounter, width)
@@ -148,9 +150,9 @@ func TestQueueCounts(t *testing.T) {
 		q.n++
 	}
 	q.do(macs[width-1], ct, true)
-	want := QueueStats{Passes: 1, Lanes: uint64(width)}
+	want := QueueStats{Passes: 1, Lanes: uint64(width)} // of the control, Queue tells
 	shared := Work{SharedPieces: 1, SharedLanes: uint64(width)}
-	if width < shareLanes { // no kernel for several states
+	if width < enough() { // no kernel for several states
 		want, shared = QueueStats{Alone: 1}, Work{}
 	}
 	if q.stats != want {
@@ -168,7 +170,7 @@ func TestQueueCounts(t *testing.T) {
 		}
 	}
 
-	// Nobody comes during the yield, and no other piece is asked to yield after that.
+	// Nobody comes during the yield.
 	before := macs[0].Work()
 	for range 2 {
 		q.do(macs[0], ct, false)
@@ -187,6 +189,7 @@ func TestQueueCounts(t *testing.T) {
 func TestQueueCountsEveryPiece(t *testing.T) {
 	const goroutines, rounds = 20, 50
 	var q queue
+	q.control = control{on: true, hold: time.Hour, last: clock()}
 	var wg sync.WaitGroup
 	macs := make([]*MAC, goroutines)
 	for g := range macs {
@@ -205,12 +208,12 @@ func TestQueueCountsEveryPiece(t *testing.T) {
 		w := m.Work()
 		pieces += w.SharedPieces
 		lanes += w.SharedLanes
-		if w.SharedLanes < shareLanes*w.SharedPieces || w.SharedLanes > keccak.Lanes*w.SharedPieces {
+		if w.SharedLanes < uint64(enough())*w.SharedPieces || w.SharedLanes > keccak.Lanes*w.SharedPieces {
 			t.Errorf("%+v", w)
 		}
 	}
 	s := q.stats
-	if s.Lanes+s.Alone != goroutines*rounds || pieces != s.Lanes || s.Lanes < shareLanes*s.Passes || s.Lanes > keccak.Lanes*s.Passes {
+	if s.Lanes+s.Alone != goroutines*rounds || pieces != s.Lanes || s.Lanes < uint64(enough())*s.Passes || s.Lanes > keccak.Lanes*s.Passes {
 		t.Errorf("queue: %+v; MACs: %d pieces, %d lanes", s, pieces, lanes)
 	}
 }

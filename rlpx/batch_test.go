@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 )
 
 // pipePair is a handshaken pair of ours over net.Pipe.
@@ -159,24 +158,6 @@ func TestBroadcast(t *testing.T) {
 				}
 				wg.Wait()
 			})
-		}
-	}
-}
-
-func TestBroadcastDue(t *testing.T) {
-	for _, tt := range []struct {
-		sealed int
-		ago    time.Duration // since the last launch
-		want   bool
-	}{
-		{0, time.Hour, false},
-		{launchSize - 1, time.Hour, false},
-		{launchSize, time.Hour, true},
-		{1000, -time.Hour, true}, // not yet
-		{launchSize, -time.Hour, true},
-	} {
-		if b := (broadcast{sealed: tt.sealed, last: time.Now().Add(-tt.ago)}); b.due() != tt.want {
-			t.Errorf("%d bytes sealed, last launch %v ago: due is %v", tt.sealed, tt.ago, b.due())
 		}
 	}
 }

@@ -124,7 +124,7 @@ func TestCase_S4_PayloadError(t *testing.T) {
 			continue
 		}
 		var pe *PayloadError
-		if !errors.As(err, &pe) || !errors.Is(err, ErrProtocol) || pe.Code != 1 || !bytes.Equal(pe.Payload, tc.payload) || pe.Err == nil {
+		if !errors.As(err, &pe) || !errors.Is(err, ErrProtocol) || pe.Code != 1 || pe.Size != len(tc.payload) || !bytes.Equal(pe.Payload, tc.payload) || pe.Err == nil {
 			t.Errorf("payload %x: %#v", tc.payload, err)
 		}
 		wantDead(t, conn, counting, err)
@@ -303,7 +303,7 @@ func TestCase_S13_NothingLeaksPerMessage(t *testing.T) {
 	if after := rlpxtest.HeapInUse(); after > before+256<<10 {
 		t.Errorf("%d bytes more in use after %d messages", after-before, messages)
 	}
-	if conn.out.pending.Held() {
+	if conn.out.buf.Held() {
 		t.Error("a buffer is held between messages")
 	}
 }
@@ -328,7 +328,7 @@ func TestCase_I4_PayloadErrorText(t *testing.T) {
 	conn.SetSnappy(true)
 	_, _, _, err := conn.Read()
 	var pe *PayloadError
-	if !errors.As(err, &pe) || !bytes.Equal(pe.Payload, payload) {
+	if !errors.As(err, &pe) || pe.Size != len(payload) || !bytes.Equal(pe.Payload, payload[:shownPayload]) {
 		t.Fatal(err)
 	}
 	text := err.Error()

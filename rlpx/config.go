@@ -48,9 +48,14 @@ type Config struct {
 
 	// MessageLimit gives the largest message of each code, as MaxMessageSize
 	// does for all; the smaller of the two counts. It is called by Read, once a message, before
-	// its payload is decompressed. It must not wait for anything that waits for
-	// Read, such as the end of a p2p.Session. Nil means no further limit.
+	// its payload is decompressed. Package p2p keeps messages of the base protocol within bounds of its own, about
+	// which MessageLimit is not asked. It may end its connection or session, and must not wait for
+	// anything that waits for Read, such as p2p.Session.Done. Nil means no further limit.
 	MessageLimit func(code uint64) int
+
+	// SendQueue bounds what a connection keeps of messages that nobody waits for until they are written, in bytes of
+	// memory: see [Conn.Send]. Zero or less means DefaultSendQueue.
+	SendQueue int
 
 	// VerifyPeer decides whether a recipient goes on with the peer that claims the
 	// given static key. It is called after auth was decoded and before
@@ -64,19 +69,26 @@ type Config struct {
 	// capture of it: "RLPX", the X coordinate of the auth packet's ephemeral
 	// point, aes-secret, mac-secret, initiator-nonce and recipient-nonce, in hex. Whoever reads that
 	// file reads the traffic, so it is for debugging only. Nil logs nothing.
-	// Writes of all sessions are serialised.
+	// Writes of all sessions to the same writer are serialised, whatever Config they have. A writer that
+	// blocks holds up the handshakes that log to it, and no others.
 	KeyLogWriter io.Writer
 
 	// Trace is told what happens on the connections. Nil tells nobody and costs nothing.
 	Trace *Trace
 
-	// DisableSharedHashing keeps the MACs of these connections to themselves,
-	// except within one Broadcast.
-	// By default the long frames of connections that are busy at the same time
-	// are hashed together where the processor can, which raises the throughput
-	// of many connections several times and may cost a frame one yield of its
-	// goroutine to others that are ready to run.
-	DisableSharedHashing bool
+	// SharedHashing lets these connections hash together with others of the process that have it set. The
+	// long frames of those that are busy at the same time then advance side by side where the
+	// processor can, which raises the throughput of many connections up to several times.
+	// Without it, the MAC of each connection is hashed by itself, except within one
+	// [Broadcast], [WriteAll] or [SendAll].
+	//
+	// It is for nodes with many busy connections and few goroutines that compute beside them. To meet
+	// the others, a goroutine yields to those that are ready to run, once for each piece of up to
+	// 64 KiB of a frame that is sent or received. From time to time, the process compares throughput with
+	// sharing and without for some milliseconds, and does what is better. Beside goroutines that
+	// compute, a loss may remain all the same: measure your own load before you set it. A Conn of [NewConn]
+	// has no Config and never shares.
+	SharedHashing bool
 
 	// MaxHandshakes is how many handshakes a Listener computes side by side, each
 	// from the arrival of its whole auth packet until ack is ready to be sent; VerifyPeer is part of it.
@@ -91,8 +103,9 @@ type Config struct {
 	MaxPending int
 
 	// Allow decides whether a Listener takes a connection from the given address, before
-	// a byte is read. An error closes the connection at once. It is called by one goroutine,
-	// which accepts nothing meanwhile. Nil allows everybody.
+	// a byte is read. An error closes the connection at once. Each call has the goroutine and the place of
+	// its connection, so it must be safe for concurrent use, and what it waits for is taken from the
+	// connection's HandshakeTimeout. Nil allows everybody.
 	Allow func(addr net.Addr) error
 
 	// OnError is told of every connection that a Listener accepted from the
@@ -141,6 +154,13 @@ func (c *Config) maxMessageSize() int {
 		return maxUint24
 	}
 	return c.MaxMessageSize
+}
+
+func (c *Config) sendQueue() int {
+	if c.SendQueue <= 0 {
+		return DefaultSendQueue
+	}
+	return c.SendQueue
 }
 
 // messageLimit is the plain size allowed for messages of the given code.

@@ -2,7 +2,6 @@ package rlpx
 
 import (
 	"crypto/ecdsa"
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -22,13 +21,19 @@ type Conn struct {
 	handshakeMu  sync.Mutex // held while a handshake runs
 	handshakeErr error      // of a failed handshake; guarded by handshakeMu
 	phase        atomic.Int32
-	local        *ecdsa.PublicKey // set before phase becomes established, as are remote and deadline
-	deadline     time.Time        // of the handshake, if the Config gave it one
+	local        *ecdsa.PublicKey // set before phase becomes established, as is remote
 	remote       *ecdsa.PublicKey
+	deadline     atomic.Pointer[time.Time] // of the handshake, if the Config gave it one; nil until it begins
+	crew         *crew                     // that runs the handshake, nil outside of a Listener
 
 	// The two directions share nothing mutable but what follows them.
 	in  readHalf
 	out writeHalf
+
+	socket *socket // the net.Conn, if it is a socket that we can wait on and try to write to; set like remote
+
+	onWriteFailed atomic.Pointer[func(error)]                         // OnWriteFailed
+	protocolLimit atomic.Pointer[func(code uint64) (n int, own bool)] // SetMessageLimit
 
 	snappy atomic.Bool
 	proven atomic.Bool // a frame of the peer verified
@@ -78,7 +83,8 @@ func newConn(conn net.Conn, dialDest *ecdsa.PublicKey, cfg *Config) *Conn {
 	}
 	c := &Conn{conn: conn, dialDest: dialDest, cfg: cfg}
 	c.in.conn, c.out.conn = c, c
-	c.out.cond.L, c.out.handed.L = &c.out.mu, &c.out.mu
+	c.out.watchdog.conn = c
+	c.out.run = c.drain
 	return c
 }
 
@@ -92,6 +98,38 @@ func (c *Conn) SetSnappy(enabled bool) { c.snappy.Store(enabled) }
 // header verifies, before its data is read. Zero or less means 2^24-1, the protocol's own
 // limit. It concerns frames whose header was not yet read.
 func (c *Conn) SetReadLimit(wireBytes int) { c.in.limit.Store(int64(wireBytes)) }
+
+// ReadLimit returns what SetReadLimit was last called with.
+func (c *Conn) ReadLimit() int { return int(c.in.limit.Load()) }
+
+// SetMessageLimit bounds the messages that Read accepts as Config.MessageLimit does, beside it: the smaller of the two
+// counts, or this one alone for a code that it claims as its own. It is for protocols that know more about their
+// messages than the Config did; package p2p sets it. Nil ends it.
+func (c *Conn) SetMessageLimit(limit func(code uint64) (plainBytes int, own bool)) {
+	if limit == nil {
+		c.protocolLimit.Store(nil)
+		return
+	}
+	c.protocolLimit.Store(&limit)
+}
+
+// messageLimit is the plain size allowed for messages of the given code.
+func (c *Conn) messageLimit(code uint64) int {
+	f := c.protocolLimit.Load()
+	if f == nil {
+		return c.cfg.messageLimit(code)
+	}
+	limit, own := (*f)(code)
+	limit = max(0, min(limit, c.cfg.maxMessageSize()))
+	if !own {
+		limit = min(limit, c.cfg.messageLimit(code))
+	}
+	return limit
+}
+
+// OnWriteFailed has f called with the first fatal error of the writing direction, as Trace.WriteFailed is. It is for
+// protocols on top, to learn of it where nobody waits for a write. f must not wait. Set it before anything is written.
+func (c *Conn) OnWriteFailed(f func(err error)) { c.onWriteFailed.Store(&f) }
 
 // SetDeadline sets the read and the write deadline of the net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error { return c.conn.SetDeadline(t) }
@@ -122,38 +160,6 @@ func (c *Conn) Close() error {
 		c.closeErr = c.conn.Close()
 	})
 	return c.closeErr
-}
-
-// CloseWrite ends the writing direction: the peer reads io.EOF after what was
-// written before. It waits for writes under way. Later writes, and a second
-// CloseWrite, return net.ErrClosed. It fails, with nothing changed, if the
-// net.Conn has no CloseWrite of its own, as *net.TCPConn has.
-func (c *Conn) CloseWrite() error {
-	if err := c.mustBeEstablished("CloseWrite"); err != nil {
-		return err
-	}
-	half, ok := c.conn.(interface{ CloseWrite() error })
-	if !ok {
-		return errors.New("rlpx: the net.Conn has no CloseWrite")
-	}
-	if err := c.endWriting(); err != nil {
-		return err
-	}
-	return half.CloseWrite()
-}
-
-// endWriting lets no writes in after those under way.
-func (c *Conn) endWriting() error {
-	out := &c.out
-	out.mu.Lock()
-	defer out.mu.Unlock()
-	out.take()
-	defer out.give()
-	if err := c.drain(); err != nil {
-		return err
-	}
-	out.fail(net.ErrClosed)
-	return nil
 }
 
 // abort ends both directions with err and closes the net.Conn.

@@ -154,7 +154,7 @@ func waitIdle(t testing.TB, counting *rlpxtest.Counting, received int64) {
 }
 
 // held is what the buffers of a connection take, while nothing runs on it.
-func held(c *Conn) int { return len(c.in.buf.B) + len(c.in.plain.B) + len(c.out.pending.B) }
+func held(c *Conn) int { return len(c.in.buf.B) + len(c.in.plain.B) + len(c.out.buf.B) }
 
 func TestIdleConnectionHoldsLittle(t *testing.T) {
 	large := pattern(maxUint24-100, 3)
@@ -195,7 +195,7 @@ func TestIdleConnectionHoldsLittle(t *testing.T) {
 					}
 				}
 				<-sent
-				if n := len(conn.out.pending.B); n != 0 {
+				if n := len(conn.out.buf.B); n != 0 {
 					t.Errorf("%d bytes held for writing", n)
 				}
 				// Waiting for the next frame.

@@ -1,10 +1,10 @@
 package rlpx
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
-	"syscall"
 )
 
 // Errors that callers branch on with errors.Is. Errors of the net.Conn are
@@ -65,14 +65,34 @@ func (e *SizeError) Is(target error) bool {
 // decompressed. It matches [ErrProtocol].
 type PayloadError struct {
 	Code uint64
-	// Payload is what followed the code on the wire, valid until the next Read.
-	// Some clients send a Disconnect uncompressed when they should not.
+
+	// Size is how many bytes followed the code on the wire.
+	Size int
+
+	// Payload is a copy of the first of these bytes, at most 112. Some clients send a Disconnect
+	// uncompressed when they should not, which fits.
 	Payload []byte
-	Err     error
+
+	Err error
+}
+
+// shownPayload is how much of a peer's payload an error keeps. Errors are kept for as long as
+// somebody cares, so they own what they show, and it is little.
+const shownPayload = 112
+
+// newPayloadError makes the error of a payload that lies in the read buffer, which is somebody
+// else's after the next Read.
+func newPayloadError(code uint64, payload []byte, err error) *PayloadError {
+	return &PayloadError{
+		Code:    code,
+		Size:    len(payload),
+		Payload: bytes.Clone(payload[:min(len(payload), shownPayload)]),
+		Err:     err,
+	}
 }
 
 func (e *PayloadError) Error() string {
-	return fmt.Sprintf("rlpx: message code %#x, %d bytes on the wire: %v", e.Code, len(e.Payload), e.Err)
+	return fmt.Sprintf("rlpx: message code %#x, %d bytes on the wire: %v", e.Code, e.Size, e.Err)
 }
 
 func (e *PayloadError) Is(target error) bool { return target == ErrProtocol }
@@ -108,6 +128,20 @@ func (e *handshakeError) Unwrap() error        { return e.err }
 // there the connection is gone.
 func isTimeout(err error) bool {
 	var ne net.Error
-	var errno syscall.Errno
-	return errors.As(err, &ne) && ne.Timeout() && !errors.As(err, &errno)
+	return errors.As(err, &ne) && ne.Timeout() && !isErrno(err)
+}
+
+// PanicError is why writing ended if the net.Conn or a callback panicked under it. Where a call of ours was
+// on the stack, the panic went on to its caller, and others get this error without Value. In a goroutine of this package,
+// where nobody could see it, it was recovered.
+type PanicError struct {
+	Value any    // of the panic, if it was recovered
+	Stack []byte // of it
+}
+
+func (e *PanicError) Error() string {
+	if e.Value == nil {
+		return "rlpx: a panic ended writing"
+	}
+	return fmt.Sprintf("rlpx: a panic ended writing: %v", e.Value)
 }

@@ -130,7 +130,8 @@ func FuzzPayloadSnappy(f *testing.F) {
 			}
 			return
 		case errors.As(err, &bad):
-			if snappyErr == nil || got != code || bad.Code != code || !bytes.Equal(bad.Payload, payload) || data != nil {
+			if snappyErr == nil || got != code || bad.Code != code || bad.Size != len(payload) ||
+				!bytes.Equal(bad.Payload, payload[:min(len(payload), shownPayload)]) || data != nil {
 				t.Fatalf("%v; snappy says %v", err, snappyErr)
 			}
 			return

@@ -1,6 +1,8 @@
 package rlpx
 
 import (
+	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -19,10 +21,11 @@ func TestImportsRunOneWay(t *testing.T) {
 		"handshake":                 {},
 		"internal/bufpool":          {},
 		"internal/keccak":           {},
-		"mac":                       {"internal/keccak"},
+		"internal/sharing":          {},
+		"mac":                       {"internal/keccak", "internal/sharing"},
 		"rlpx":                      {"handshake", "mac", "internal/bufpool", "internal/keccak"},
 		"rlpx/p2p":                  {"rlpx"},
-		"internal/rlpxtest":         {"handshake"},
+		"internal/rlpxtest":         {"handshake", "internal/bufpool"},
 		"internal/rlpxtest/secrecy": {},
 		"rlpx/cmd/rlpx":             {"rlpx/cmd/rlpx/internal/command"},
 		"rlpx/cmd/rlpx/internal/command": {"rlpx", "rlpx/p2p", "handshake", "rlpx/cmd/rlpx/internal/measure",
@@ -31,7 +34,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"rlpx/cmd/rlpx/internal/capturetest": {"rlpx", "rlpx/p2p"},
 		"rlpx/cmd/rlpx/internal/decode":      {"mac", "rlpx/p2p", "internal/bufpool", "rlpx/cmd/rlpx/internal/capture", "rlpx/cmd/rlpx/internal/keylog"},
 		"rlpx/cmd/rlpx/internal/keylog":      {},
-		"rlpx/cmd/rlpx/internal/measure":     {"rlpx"},
+		"rlpx/cmd/rlpx/internal/measure":     {"rlpx", "internal/keccak"},
 	}
 	seen := map[string]bool{}
 	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
@@ -70,5 +73,36 @@ func TestImportsRunOneWay(t *testing.T) {
 		if !seen[pkg] {
 			t.Errorf("package %s was not found", pkg)
 		}
+	}
+}
+
+// The errno values of package syscall exist on most systems, and not on Plan 9: files that name them have a build tag.
+func TestCase_N18_SyscallBehindBuildTags(t *testing.T) {
+	seen := 0
+	for _, dir := range []string{".", "p2p", "../handshake", "../mac", "../internal/bufpool", "../internal/keccak"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, file := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names := slices.ContainsFunc(f.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"syscall"` })
+			if !names || strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			seen++
+			plan9 := build.Default
+			plan9.GOOS, plan9.GOARCH = "plan9", "amd64"
+			match, err := plan9.MatchFile(filepath.Dir(file), filepath.Base(file))
+			if err != nil || match && !strings.HasSuffix(file, "_plan9.go") {
+				t.Errorf("%s is built for plan9: %v", file, err)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no file with errno values was seen")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"regexp"
 	"strings"
@@ -202,4 +203,87 @@ func TestKeyLogSharedByManySessions(t *testing.T) {
 	if len(distinct) != sessions {
 		t.Errorf("%s for %d sessions", fmt.Sprint(len(distinct), " lines"), sessions)
 	}
+}
+
+// A key log that blocks holds up the handshakes that write to it, and no other: not with another writer, and not
+// with another writer of the same type, comparable or not.
+func TestCase_N16_BlockedKeyLog(t *testing.T) {
+	for name, writers := range map[string][2]io.Writer{
+		"pointers": {&blockedLog{}, &blockedLog{}},
+		"values":   {logFunc{func() {}, nil}, &blockedLog{}}, // not comparable
+	} {
+		t.Run(name, func(t *testing.T) {
+			entered, release := make(chan struct{}), make(chan struct{})
+			block := func() {
+				close(entered)
+				<-release
+			}
+			switch w := writers[0].(type) {
+			case *blockedLog:
+				w.block = block
+			case logFunc:
+				w.block = block
+				writers[0] = w
+			}
+			held := make(chan error, 1)
+			go func() { held <- loggedHandshake(t, writers[0]) }()
+			<-entered
+			if err := loggedHandshake(t, writers[1]); err != nil {
+				t.Errorf("another writer: %v", err)
+			}
+			if err := loggedHandshake(t, nil); err != nil {
+				t.Errorf("no writer: %v", err)
+			}
+			select {
+			case err := <-held:
+				t.Errorf("the blocked one is through: %v", err)
+			default:
+			}
+			close(release)
+			if err := <-held; err != nil {
+				t.Error(err)
+			}
+			if n := len(keyLogs.held); n != 0 {
+				t.Errorf("%d writers are remembered", n)
+			}
+		})
+	}
+}
+
+// loggedHandshake performs a handshake one of whose ends has the writer.
+func loggedHandshake(t *testing.T, w io.Writer) error {
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	key := newKey(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := Server(b, &Config{Key: key}).HandshakeContext(t.Context())
+		done <- err
+	}()
+	if _, err := Client(a, &key.PublicKey, &Config{Key: newKey(t), KeyLogWriter: w}).HandshakeContext(t.Context()); err != nil {
+		return err
+	}
+	return <-done
+}
+
+// blockedLog is a writer that may block.
+type blockedLog struct{ block func() }
+
+func (l *blockedLog) Write(p []byte) (int, error) {
+	if l.block != nil {
+		l.block()
+	}
+	return len(p), nil
+}
+
+// logFunc is a writer that cannot be compared.
+type logFunc struct {
+	block func()
+	_     []byte
+}
+
+func (l logFunc) Write(p []byte) (int, error) {
+	l.block()
+	return len(p), nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -53,13 +52,13 @@ type Listener struct {
 
 	ctx     context.Context // ends with the listener
 	cancel  context.CancelCauseFunc
-	places  chan struct{} // holds one element for each place taken
-	slots   chan struct{} // holds one element for each slot taken
-	reports chan struct{} // holds one element for each call of OnError
-	ready   chan *Conn    // unbuffered: whoever sends knows that Accept has it
+	places  chan struct{}   // holds one element for each place taken
+	slots   chan struct{}   // holds one element for each slot taken
+	reports chan struct{}   // holds one element for each call of OnError
+	ready   chan handshaken // unbuffered: whoever sends knows that Accept has it
 
-	closeInner func() error   // closes inner once
-	active     sync.WaitGroup // goroutines of the listener but for those of OnError, which may call Close
+	closeInner func() error // closes inner once
+	crew       crew         // goroutines of the listener but for those of OnError
 
 	mu      sync.Mutex
 	err     error      // why the listener ended, nil until it does
@@ -92,7 +91,7 @@ func NewListener(inner net.Listener, cfg *Config) *Listener {
 		places:     make(chan struct{}, cfg.maxPending()),
 		slots:      make(chan struct{}, cfg.maxHandshakes()),
 		reports:    make(chan struct{}, cfg.maxPending()),
-		ready:      make(chan *Conn),
+		ready:      make(chan handshaken),
 		closeInner: sync.OnceValue(inner.Close),
 		waiting:    list.New(),
 	}
@@ -101,7 +100,7 @@ func NewListener(inner net.Listener, cfg *Config) *Listener {
 		l.end(err)
 		return l
 	}
-	l.active.Go(l.run)
+	l.crew.start(l.run)
 	return l
 }
 
@@ -119,8 +118,8 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 		return nil, err
 	}
 	select {
-	case conn := <-l.ready:
-		return conn, nil
+	case h := <-l.ready:
+		return h.accepted(), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-l.ctx.Done():
@@ -131,12 +130,12 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 }
 
 // Close ends the listener: it closes the inner listener and every connection
-// that Accept has not returned, and waits until all goroutines have ended, but for calls of OnError that are under way.
-// It must not be called by Allow and VerifyPeer, for whose return it would wait. It may be
+// that Accept has not returned, and waits until all goroutines have ended, but for those that are in a callback: these end
+// when that returns. So every callback of the Config may call Close. It may be
 // called more than once and at any time; every call returns what closing the inner listener returned.
 func (l *Listener) Close() error {
 	l.end(net.ErrClosed)
-	l.active.Wait()
+	l.crew.wait()
 	return l.closeInner()
 }
 
@@ -208,37 +207,14 @@ func isTemporary(err error) bool {
 	return errors.As(err, &t) && t.Temporary()
 }
 
-// isShortage reports whether err says that the system is short of what a connection
-// takes: file descriptors or memory. Not every one of these errors calls itself temporary.
-func isShortage(err error) bool {
-	// As Windows has EMFILE and ENOBUFS. No other system uses these numbers.
-	const wsaMfile, wsaNoBufs = syscall.Errno(10024), syscall.Errno(10055)
-	for _, shortage := range [...]syscall.Errno{
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, wsaMfile, wsaNoBufs,
-	} {
-		if errors.Is(err, shortage) {
-			return true
-		}
-	}
-	return false
-}
-
-// admit starts the handshake of a new connection.
+// admit starts the handshake of a new connection. Whatever may wait for the peer or for a callback happens in
+// the connection's own goroutine.
 func (l *Listener) admit(conn net.Conn) {
-	addr := conn.RemoteAddr()
-	if l.cfg.Allow != nil {
-		if err := l.cfg.Allow(addr); err != nil {
-			conn.Close()
-			l.report(addr, fmt.Errorf("%w: %w", ErrRefused, err))
-			return
-		}
-	}
 	if !l.takePlace() {
-		conn.Close()
-		l.report(addr, net.ErrClosed)
+		l.crew.start(func() { l.turnAway(conn) })
 		return
 	}
-	l.active.Go(newInbound(l, conn, addr).serve)
+	l.crew.start(newInbound(l, conn).serve)
 }
 
 // takePlace takes a place, that of the oldest waiting connection if need be. It returns false
@@ -258,13 +234,16 @@ func (l *Listener) takePlace() bool {
 	}
 }
 
-// evict ends the connection that has waited longest for auth, if there is one.
+// evict ends the connection that has waited longest for its peer, if there is one.
 func (l *Listener) evict() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if oldest := l.waiting.Front(); oldest != nil {
-		in := l.waiting.Remove(oldest).(*inbound)
-		in.waits = nil
-		in.cancel(ErrEvicted)
+	for e := l.waiting.Front(); e != nil; e = e.Next() {
+		if in := e.Value.(*inbound); !in.busy {
+			l.waiting.Remove(e)
+			in.waits = nil
+			in.cancel(ErrEvicted)
+			return
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-rlpx/transport/handshake"
+	"github.com/go-rlpx/transport/internal/bufpool"
 )
 
 // One deadline from accept on, whatever the peer does to look alive.
@@ -305,6 +306,7 @@ func TestCase_D7_ClosedOnceOnBadAuth(t *testing.T) {
 func TestWaitingIsCheap(t *testing.T) {
 	const peers, limit = 500, 24 << 10
 	footprint := func() int {
+		bufpool.Trim()
 		runtime.GC()
 		runtime.GC()
 		var m runtime.MemStats

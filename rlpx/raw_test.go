@@ -123,7 +123,7 @@ func wantWriteDead(t testing.TB, c *Conn, counting *rlpxtest.Counting, err error
 	if n := counting.Writes.Load() - writes; n != 0 {
 		t.Fatalf("a dead direction wrote to the net.Conn %d times", n)
 	}
-	if c.out.pending.Held() || c.out.n != 0 {
+	if c.out.buf.Held() || c.out.n != 0 {
 		t.Fatal("a dead direction holds buffers")
 	}
 }

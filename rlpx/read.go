@@ -1,8 +1,10 @@
 package rlpx
 
 import (
+	"crypto/cipher"
 	"crypto/subtle"
-	"io"
+	"sync"
+	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/golang/snappy"
@@ -11,30 +13,72 @@ import (
 	"github.com/go-rlpx/transport/mac"
 )
 
-const (
-	// smallBuffer is all that a connection holds while it waits for a frame.
-	smallBuffer = 2 << 10
+// openPiece is how much of a frame that comes in pieces is opened at a time
+// while the rest is under way: enough for lanes to be shared, little enough to be in
+// the CPU's cache still. Smaller frames are opened when they are complete: their
+// sender waits, where the connection has no buffer, until all of one is taken.
+const openPiece = 32 << 10
 
-	// burstBuffer is what a connection reads into once a frame is under way that
-	// small buffers have no room for, and the most that a peer can make us
-	// hold by announcing a frame.
-	burstBuffer = 32 << 10
+// readHalf is the receiving direction. All but limit and published is guarded by
+// mu, which a blocked Read holds.
+type readHalf struct {
+	conn *Conn // whose half it is
+	mu   sync.Mutex
+	err  error // first fatal error
 
-	// growth is how much larger than what was received of a frame a buffer may
-	// be. It bounds the memory that a peer ties up by what it sent, and what is
-	// copied on the way to a large buffer. Ten is just what takes the largest
-	// frame from a full buffer of 2 MiB to the pool's largest.
-	growth = 10
+	// Set when the session starts.
+	stream cipher.Stream
+	mac    *mac.MAC
 
-	// openPiece is how much of a frame that comes in pieces is opened at a time
-	// while the rest is under way: enough for lanes to be shared, little enough to be in
-	// the CPU's cache still. Smaller frames are opened when they are complete: their
-	// sender waits, where the connection has no buffer, until all of one is taken.
-	openPiece = 32 << 10
+	// buf.B[r:w] was received and not yet consumed. Bytes before r may be lent
+	// to the caller until the next Read; bytes before dirty may hold plaintext.
+	buf         bufpool.Buffer
+	r, w, dirty int
+	late        error // came together with the last bytes, due when they are used up
 
-	// maxEmptyReads bounds the reads of zero bytes without an error, a fault of the net.Conn.
-	maxEmptyReads = 100
-)
+	// The frame under way, so that a Read that timed out can be resumed. Its
+	// ciphertext starts at r; the first opened bytes of it are absorbed by the MAC and
+	// decrypted in place, and shown to nobody before the tag verifies.
+	inFrame bool
+	size    int
+	opened  int
+	tagged  bool             // tag is the frame's MAC, computed with the header's
+	tag     mac.Tag          // to be compared
+	header  [headerSize]byte // plaintext; a field, because arguments of interface methods escape
+
+	plain     bufpool.Buffer // decompressed message lent to the caller
+	plainSize int
+
+	limit atomic.Int64 // SetReadLimit
+
+	stats     directionStats // as of now
+	published publishedStats // as of the last message or call on the net.Conn; has a lock of its own
+}
+
+// fail makes err the permanent error of the direction.
+func (in *readHalf) fail(err error) error {
+	if in.err == nil {
+		in.err = err
+		in.conn.traceReadFailed(err)
+	}
+	in.reclaim()
+	in.release()
+	return in.err
+}
+
+// reclaim takes back the decompressed message that the last Read lent.
+func (in *readHalf) reclaim() {
+	if in.plain.Held() {
+		in.plain.Release(in.plainSize)
+	}
+}
+
+func (in *readHalf) release() {
+	if in.buf.Held() {
+		in.buf.Release(in.dirty)
+	}
+	in.r, in.w, in.dirty = 0, 0, 0
+}
 
 // Read returns the next message: its code, its data after decompression, and the
 // size that the data had on the wire. data is valid until the next call and
@@ -71,11 +115,7 @@ func (c *Conn) Read() (code uint64, data []byte, wireSize int, err error) {
 	}
 	data, err = c.decode(code, payload)
 	if err != nil {
-		in.end(err)
-		if _, lends := err.(*PayloadError); !lends {
-			in.release()
-		}
-		return code, nil, 0, err
+		return code, nil, 0, in.fail(err)
 	}
 	in.stats.message(len(data), len(payload))
 	in.stats.hashed = in.mac.Work()
@@ -86,7 +126,7 @@ func (c *Conn) Read() (code uint64, data []byte, wireSize int, err error) {
 
 // decode gives the data of an authentic payload.
 func (c *Conn) decode(code uint64, payload []byte) ([]byte, error) {
-	limit := c.cfg.messageLimit(code)
+	limit := c.messageLimit(code)
 	if !c.snappy.Load() {
 		if len(payload) > limit {
 			return nil, &SizeError{What: "message", Size: len(payload), Limit: limit, Read: true}
@@ -95,20 +135,20 @@ func (c *Conn) decode(code uint64, payload []byte) ([]byte, error) {
 	}
 	size, err := decodedLen(payload)
 	if err != nil {
-		return nil, &PayloadError{Code: code, Payload: payload, Err: err}
+		return nil, newPayloadError(code, payload, err)
 	}
 	if size > limit {
 		return nil, &SizeError{What: "message", Size: size, Limit: limit, Read: true}
 	}
 	if !plausible(size, len(payload)) {
-		return nil, &PayloadError{Code: code, Payload: payload, Err: snappy.ErrCorrupt}
+		return nil, newPayloadError(code, payload, snappy.ErrCorrupt)
 	}
 	in := &c.in
 	in.plain, in.plainSize = bufpool.Get(size), size
 	data, err := decompress(in.plain.B[:size:size], payload)
 	if err != nil {
 		in.reclaim()
-		return nil, &PayloadError{Code: code, Payload: payload, Err: err}
+		return nil, newPayloadError(code, payload, err)
 	}
 	return data, nil
 }
@@ -208,82 +248,4 @@ func (c *Conn) frameLimit() int {
 func (c *Conn) unauthentic(err error) error {
 	c.abort(err)
 	return c.in.fail(c.ended())
-}
-
-// receive makes one call on the net.Conn, into a buffer that suits need
-// unconsumed bytes. It returns nil if bytes came.
-func (c *Conn) receive(need int) error {
-	in := &c.in
-	for range maxEmptyReads {
-		if err := in.late; err != nil {
-			in.late = nil
-			return c.readError(err)
-		}
-		in.makeRoom(need)
-		n, err := c.conn.Read(in.buf.B[in.w:])
-		in.w += n
-		in.dirty = max(in.dirty, in.w)
-		in.stats.call(n)
-		in.published.set(in.stats)
-		if n > 0 {
-			if err != nil && !isTimeout(err) {
-				in.late = err
-			}
-			return nil
-		}
-		if err != nil {
-			return c.readError(err)
-		}
-	}
-	return c.readError(io.ErrNoProgress)
-}
-
-// readError makes an error of the net.Conn permanent unless it is a timeout.
-func (c *Conn) readError(err error) error {
-	if ended := c.ended(); ended != nil {
-		return c.in.fail(ended)
-	}
-	if isTimeout(err) {
-		return err
-	}
-	if err == io.EOF && (c.in.inFrame || c.in.w > c.in.r) {
-		err = io.ErrUnexpectedEOF
-	}
-	return c.in.fail(err)
-}
-
-// makeRoom provides space after w, in a buffer of the size that the moment asks
-// for: small between frames, and within one as large as it needs, but no larger than what came of it allows.
-func (in *readHalf) makeRoom(need int) {
-	have := in.w - in.r
-	if have == 0 && !in.inFrame {
-		if len(in.buf.B) != smallBuffer {
-			in.moveTo(smallBuffer)
-		}
-		in.r, in.w = 0, 0
-		return
-	}
-	size := bufpool.ClassSize(max(need, burstBuffer))
-	for allowed := max(growth*have, burstBuffer); size > allowed; {
-		size = bufpool.Smaller(size)
-	}
-	switch held := len(in.buf.B); {
-	case held > size:
-		// It was for an earlier frame. A peer that stalls now must not pin it.
-		in.moveTo(size)
-	case in.r+need <= held:
-	case held < size && (in.w == held || have <= smallBuffer):
-		in.moveTo(size)
-	case in.r > 0:
-		in.w = copy(in.buf.B, in.buf.B[in.r:in.w])
-		in.r = 0
-	}
-}
-
-// moveTo moves what is not consumed to a buffer of the given size.
-func (in *readHalf) moveTo(size int) {
-	next := bufpool.Get(size)
-	n := copy(next.B, in.buf.B[in.r:in.w])
-	in.release()
-	in.buf, in.w, in.dirty = next, n, n
 }

@@ -5,10 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdsa"
-	"fmt"
 	"hash"
-	"io"
-	"sync"
 	"time"
 
 	"github.com/go-rlpx/transport/handshake"
@@ -41,16 +38,16 @@ func (c *Conn) HandshakeContext(ctx context.Context) (*ecdsa.PublicKey, error) {
 }
 
 func (c *Conn) handshake(ctx context.Context, key *ecdsa.PrivateKey) (*ecdsa.PublicKey, error) {
-	remote, steps, err := c.handshakeOnce(ctx, key)
-	if steps != nil {
-		steps.done(err)
+	remote, traced, err := c.handshakeOnce(ctx, key)
+	if traced != nil {
+		traced.done(err)
 	}
 	return remote, err
 }
 
-// handshakeOnce performs the handshake, or returns the error of the first one. There are
-// steps if it was performed and there is a Trace.
-func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote *ecdsa.PublicKey, steps *tracedHandshake, err error) {
+// handshakeOnce performs the handshake, or returns the error of the first one. It is traced
+// if it was performed and there is a Trace.
+func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote *ecdsa.PublicKey, traced *tracedHandshake, err error) {
 	c.handshakeMu.Lock()
 	defer c.handshakeMu.Unlock()
 	switch c.phase.Load() {
@@ -59,37 +56,70 @@ func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote
 	case phaseFailed:
 		return nil, nil, c.handshakeErr
 	}
-	steps = c.traceHandshake()
-	sec, err := c.runHandshake(ctx, key, steps)
+	traced = c.traceHandshake()
+	sec, err := c.runHandshake(ctx, key, traced)
 	if err != nil {
 		c.handshakeErr = &handshakeError{err}
 		c.phase.Store(phaseFailed)
 		c.Close()
-		return nil, steps, c.handshakeErr
+		return nil, traced, c.handshakeErr
 	}
 	c.logKeys(&sec)
 	c.local = &key.PublicKey
 	c.leaveListener()
 	c.establish(Secrets{AES: sec.AES, MAC: sec.MAC, EgressMAC: sec.EgressMAC, IngressMAC: sec.IngressMAC}, sec.Remote)
 	c.wipe(&sec)
-	return sec.Remote, steps, nil
+	return sec.Remote, traced, nil
 }
 
-func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, steps *tracedHandshake) (handshake.Secrets, error) {
-	if timeout := c.cfg.handshakeTimeout(); timeout > 0 {
+func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, traced *tracedHandshake) (handshake.Secrets, error) {
+	// A Listener has set a deadline, and ended ctx with it.
+	if timeout := c.cfg.handshakeTimeout(); timeout > 0 && c.deadline.Load() == nil {
 		var cancel context.CancelFunc
-		c.deadline = time.Now().Add(timeout)
-		ctx, cancel = context.WithDeadline(ctx, c.deadline)
+		deadline := time.Now().Add(timeout)
+		c.deadline.Store(&deadline)
+		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	var rw io.ReadWriter = handshakeConn{c}
-	if steps != nil {
-		rw = steps
-	}
+	steps := c.handshakeSteps(traced)
 	if c.dialer {
-		return handshake.Initiate(ctx, rw, key, c.dialDest, c.cfg.Rand)
+		return steps.Initiate(ctx, handshakeConn{c}, key, c.dialDest, c.cfg.Rand)
 	}
-	return handshake.Respond(ctx, rw, key, c.cfg.Rand, c.cfg.VerifyPeer)
+	verify := c.cfg.VerifyPeer
+	if verify != nil {
+		verify = func(remote *ecdsa.PublicKey) error {
+			defer c.crew.outside()()
+			return c.cfg.VerifyPeer(remote)
+		}
+	}
+	return steps.Respond(ctx, handshakeConn{c}, key, c.cfg.Rand, verify)
+}
+
+// handshakeSteps are the callbacks for those who want to know how far the handshake is: the Listener
+// that the connection came from, and the Trace.
+func (c *Conn) handshakeSteps(traced *tracedHandshake) (steps handshake.Steps) {
+	in, _ := c.conn.(*inbound)
+	if in == nil && traced == nil {
+		return steps
+	}
+	steps.Received = func(_ string, size int) error {
+		if in != nil {
+			if err := in.authReceived(); err != nil {
+				return c.ioError(err)
+			}
+		}
+		if traced != nil {
+			traced.received(size)
+		}
+		return nil
+	}
+	if in != nil {
+		steps.Sending = func(string, int) { in.releaseSlot() }
+	}
+	if traced != nil {
+		steps.Sent = func(_ string, size int) { traced.sent(size) }
+	}
+	return steps
 }
 
 // handshakeConn is the net.Conn as the handshake's driver sees it: what it
@@ -136,24 +166,9 @@ func (c *Conn) establish(sec Secrets, remote *ecdsa.PublicKey) {
 	c.out.stream = cipher.NewCTR(block, iv[:])
 	c.in.mac = mac.New(macBlock, sec.IngressMAC)
 	c.out.mac = mac.New(macBlock, sec.EgressMAC)
-	c.in.mac.Share(!c.cfg.DisableSharedHashing)
-	c.out.mac.Share(!c.cfg.DisableSharedHashing)
+	c.in.mac.Share(c.cfg.SharedHashing)
+	c.out.mac.Share(c.cfg.SharedHashing)
+	c.socket = newSocket(c.conn)
 	c.remote = remote
 	c.phase.Store(phaseEstablished)
-}
-
-// keyLogMu serialises the lines of all sessions, which may share a writer.
-var keyLogMu sync.Mutex
-
-func (c *Conn) logKeys(sec *handshake.Secrets) {
-	w := c.cfg.KeyLogWriter
-	if w == nil {
-		return
-	}
-	line := fmt.Sprintf("RLPX %x %x %x %x %x\n",
-		sec.EphemeralX, sec.AES, sec.MAC, sec.InitiatorNonce, sec.RecipientNonce)
-	keyLogMu.Lock()
-	defer keyLogMu.Unlock()
-	// A log that cannot be written must not cost the connection.
-	_, _ = io.WriteString(w, line)
 }

@@ -28,11 +28,14 @@ const encodeOverrun = 16
 // maxCodeLen is the longest message code: a 64-bit RLP integer.
 const maxCodeLen = 9
 
+// encode writes the block for data to dst, which is at least snappy.MaxEncodedLen long, and returns its length.
+func encode(dst, data []byte) int { return len(snappy.Encode(dst, data)) }
+
 // compress returns the block for data as the first n bytes of a buffer that
 // the caller releases.
 func compress(data []byte) (block bufpool.Buffer, n int) {
 	block = bufpool.Get(snappy.MaxEncodedLen(len(data)))
-	n = len(snappy.Encode(block.B, data))
+	n = encode(block.B, data)
 	clear(block.B[n:min(n+encodeOverrun, len(block.B))])
 	return block, n
 }

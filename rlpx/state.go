@@ -27,11 +27,16 @@ type ConnectionState struct {
 
 	// HandshakeDeadline is when the Config's HandshakeTimeout ended the handshake,
 	// had it taken so long; zero if there was no such bound. Package p2p takes it
-	// for the deadline of Hello as well.
+	// for the deadline of Hello as well. The time for which a Listener waited for Accept is added.
 	HandshakeDeadline time.Time
 
 	Snappy bool // messages are compressed
-	Stats  Stats
+
+	// LastWrite is when a call of Write on the net.Conn last returned while there was a write timeout, zero
+	// if there was none. See [Conn.SetWriteTimeout].
+	LastWrite time.Time
+
+	Stats Stats
 }
 
 // Stats counts what a connection carried since its session started.
@@ -49,13 +54,14 @@ type Stats struct {
 
 	// Pieces of long frames that were hashed in one pass with those of other connections, and
 	// how many lanes were busy in these passes, all of them together: SharedLanes / SharedPieces is how
-	// many lanes a piece shared on average, its own included. See [SharedHashing] for the process as a whole.
+	// many lanes a piece shared on average, its own included. Zero without Config.SharedHashing.
+	// See [SharedHashing] for the process as a whole.
 	SharedPiecesRead, SharedPiecesWritten uint64
 	SharedLanesRead, SharedLanesWritten   uint64
 }
 
-// SharedHashing returns what the process did so far in the queue in which connections that are busy at the
-// same time hash together, unless Config.DisableSharedHashing is set.
+// SharedHashing returns what the process did so far in the queue in which connections with
+// Config.SharedHashing hash together when they are busy at the same time, and whether they do at the moment.
 func SharedHashing() mac.QueueStats { return mac.Queue() }
 
 // ConnectionState returns the state of the connection. It never waits for a
@@ -68,8 +74,13 @@ func (c *Conn) ConnectionState() ConnectionState {
 	if c.phase.Load() == phaseEstablished {
 		state.HandshakeComplete = true
 		state.LocalKey = c.local
-		state.HandshakeDeadline = c.deadline
+		if deadline := c.deadline.Load(); deadline != nil {
+			state.HandshakeDeadline = *deadline
+		}
 		state.RemoteKey = c.remote
+		if last := c.out.watchdog.last.Load(); last != 0 {
+			state.LastWrite = epoch.Add(time.Duration(last))
+		}
 		state.PeerProven = c.proven.Load()
 		state.Stats = c.collectStats()
 	}
@@ -93,11 +104,6 @@ func (s *directionStats) call(n int) {
 	s.wire += uint64(n)
 }
 
-func (s *directionStats) add(calls directionStats) {
-	s.calls += calls.calls
-	s.wire += calls.wire
-}
-
 // publishedStats are a copy for those who cannot wait for a blocked Read. One
 // uncontended lock is cheaper than five atomic counters.
 type publishedStats struct {
@@ -118,7 +124,7 @@ func (p *publishedStats) get() directionStats {
 }
 
 func (c *Conn) collectStats() Stats {
-	in, out := c.in.published.get(), c.out.published.get()
+	in, out := c.in.published.get(), c.out.snapshot()
 	return Stats{
 		MessagesRead: in.messages, MessagesWritten: out.messages,
 		PlainBytesRead: in.plain, PlainBytesWritten: out.plain,

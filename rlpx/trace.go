@@ -8,11 +8,11 @@ import "time"
 //
 // # What a callback may do
 //
-// Callbacks are called by the goroutine that does the work, in the middle of it and with the
-// locks of its direction held, so that a callback that takes its time holds up that
-// direction. They must not read from or write to any connection, nor call CloseWrite or a handshake, which may wait for
-// themselves, and must not panic. Everything else on the connection is allowed: ConnectionState, Close, SetSnappy, SetReadLimit,
-// the deadlines, the addresses. To send something, hand it to another goroutine.
+// Callbacks are called by the goroutine that does the work, in the middle of it, so that a callback that takes its
+// time holds up that direction. They must not read from or write to any connection, nor call
+// CloseWrite or a handshake, which may wait for themselves. Everything else on the connection is allowed: Close,
+// ConnectionState, SetSnappy, limits, deadlines, addresses, and Send, which does not wait. A callback that panics ends
+// its direction: see [PanicError].
 //
 // One Trace serves many connections at once, and both directions of each, so callbacks must be safe for
 // concurrent use. Calling them allocates nothing.
@@ -23,10 +23,9 @@ import "time"
 // Those of the reading direction do, too, within the calls of Read.
 //
 // In the writing direction FrameWritten is called for one frame at a time, in the order of the wire,
-// whoever writes it and with whatever method. So is Flushed for one call on the net.Conn at a time. But while a call
-// is under way other goroutines seal the next frames, so that their FrameWritten and Flushed may overlap. The
-// FrameWritten of a frame always returns before the Flushed that counts it is called. WriteFailed may overlap
-// with either.
+// whoever writes it and with whatever method. So is Flushed for one call on the net.Conn at a time, and the two do not
+// overlap. The FrameWritten of a frame always returns before the Flushed that counts it is called. WriteFailed may
+// overlap with either.
 type Trace struct {
 	// AuthSent and AckReceived are called for an initiator, AuthReceived and AckSent for a
 	// recipient: when the call of Write with the whole packet, or that of Read with the last byte of it, has
@@ -45,8 +44,7 @@ type Trace struct {
 
 	// FrameWritten is called when the last byte of a frame was sealed and has its place in the
 	// order of the wire. It is yet to be written to the net.Conn, which is what Flushed reports: at
-	// once, or with other frames when the call under way returns. WriteBatch and Broadcast report each of their
-	// frames; a Broadcast may hold the locks of several connections meanwhile.
+	// once, or with other frames. WriteBatch and Broadcast report each of their frames.
 	FrameWritten func(c *Conn, frame TraceFrame)
 
 	// Flushed is called after each call of Write on the net.Conn, by whoever made it, which
@@ -56,8 +54,8 @@ type Trace struct {
 	// ReadFailed and WriteFailed are called with the first fatal error of each direction, which all
 	// later calls return. That is io.EOF when the peer has hung up, and net.ErrClosed when a call finds that
 	// the connection was closed on our side. Where no call comes, nothing is reported. A read
-	// timeout and a message that is too large to be sent are not fatal. What the error
-	// lends (see PayloadError) is valid until the callback returns.
+	// timeout and a message that is too large to be sent are not fatal. The error
+	// may be kept.
 	ReadFailed, WriteFailed func(c *Conn, err error)
 }
 
@@ -67,7 +65,7 @@ type TraceStep struct {
 
 	// Took is the time since the step before, or since the handshake began. AuthSent and AckSent are
 	// the time for our curve operations; AuthReceived and AckReceived that for the peer's and the way, and in
-	// a Listener for the wait for a slot. After AckReceived there are curve operations, until HandshakeDone.
+	// a Listener for the wait for a slot. After AckReceived and AckSent there are curve operations, until HandshakeDone.
 	Took time.Duration
 
 	// Elapsed is the time since the handshake began.
@@ -100,10 +98,10 @@ func (c *Conn) traceRead(code uint64, plain, data int) {
 	}
 }
 
-// traceWritten is called with out.mu held, or by the writer that has taken out.
-func (c *Conn) traceWritten(m *outgoing, wire int) {
+// traceWritten is called by the owner of the sending direction.
+func (c *Conn) traceWritten(frame TraceFrame) {
 	if t := c.cfg.Trace; t != nil && t.FrameWritten != nil {
-		t.FrameWritten(c, TraceFrame{m.code, len(m.plain), len(m.payload), wire})
+		t.FrameWritten(c, frame)
 	}
 }
 
@@ -129,17 +127,18 @@ func (c *Conn) traceReadFailed(err error) {
 }
 
 func (c *Conn) traceWriteFailed(err error) {
+	if f := c.onWriteFailed.Load(); f != nil {
+		(*f)(err)
+	}
 	if t := c.cfg.Trace; t != nil && t.WriteFailed != nil {
 		t.WriteFailed(c, err)
 	}
 }
 
-// tracedHandshake reports the steps of a handshake to a Trace. It relies on how the handshake's driver
-// calls: one Write a packet; a Read of the two bytes of its size, and then exactly the rest.
+// tracedHandshake reports the steps of a handshake to a Trace.
 type tracedHandshake struct {
-	handshakeConn
+	c           *Conn
 	start, last time.Time
-	received    int
 }
 
 // traceHandshake begins a handshake. It returns nil if there is nobody to tell.
@@ -148,35 +147,25 @@ func (c *Conn) traceHandshake() *tracedHandshake {
 		return nil
 	}
 	now := time.Now()
-	return &tracedHandshake{handshakeConn: handshakeConn{c}, start: now, last: now}
+	return &tracedHandshake{c: c, start: now, last: now}
 }
 
 // done reports the end of the handshake, with no locks held.
 func (h *tracedHandshake) done(err error) {
 	if report := h.c.cfg.Trace.HandshakeDone; report != nil {
+		defer h.c.crew.outside()()
 		report(h.c, time.Since(h.start), err)
 	}
 }
 
-// The bytes of a packet that say how long it is.
-const handshakePrefix = 2
-
-func (h *tracedHandshake) Read(p []byte) (int, error) {
-	n, err := h.handshakeConn.Read(p)
-	if h.received += n; h.received > handshakePrefix && n == len(p) {
-		t := h.c.cfg.Trace
-		h.step(t.AuthReceived, t.AckReceived, h.received)
-	}
-	return n, err
+func (h *tracedHandshake) received(size int) {
+	t := h.c.cfg.Trace
+	h.step(t.AuthReceived, t.AckReceived, size)
 }
 
-func (h *tracedHandshake) Write(p []byte) (int, error) {
-	n, err := h.handshakeConn.Write(p)
-	if err == nil && n == len(p) {
-		t := h.c.cfg.Trace
-		h.step(t.AckSent, t.AuthSent, n)
-	}
-	return n, err
+func (h *tracedHandshake) sent(size int) {
+	t := h.c.cfg.Trace
+	h.step(t.AckSent, t.AuthSent, size)
 }
 
 // step reports a packet to the callback of the role that we have.
@@ -189,6 +178,7 @@ func (h *tracedHandshake) step(recipient, initiator func(*Conn, TraceStep), size
 	step := TraceStep{Size: size, Took: now.Sub(h.last), Elapsed: now.Sub(h.start)}
 	h.last = now
 	if report != nil {
+		defer h.c.crew.outside()()
 		report(h.c, step)
 	}
 }

@@ -1,301 +1,262 @@
 package rlpx
 
 import (
-	"io"
-
-	"github.com/go-rlpx/transport/internal/bufpool"
+	"context"
+	"errors"
+	"net"
+	"time"
 )
 
-const (
-	// wholeFrame is the largest frame data that is sealed in one piece and
-	// written with one call: a 1 MiB message and its code. Larger frames are
-	// written while they are sealed, so that the peer can start to work on them
-	// and no buffer of their size is needed.
-	wholeFrame = 1<<20 + blockSize
-
-	// pieceSize is how much of a larger frame is sealed before it is written:
-	// small enough for the CPU's cache, large enough that calls do not count.
-	pieceSize = 256 << 10
-
-	// maxPending bounds the frames that wait for a call under way, unless it is
-	// one larger frame. Beyond it writers wait without a buffer, so that what a
-	// stalled peer ties up is this and the call under way, however many write to it.
-	maxPending = 256 << 10
-)
+// The ways to add an item, and to wait for it.
 
 // Write sends a message. It returns the size of the payload on the wire, after
 // compression and without the code. data is neither kept nor modified.
 //
 // A message that is too large is refused with a [SizeError] and changes
 // nothing. Any other error is permanent. Write may be called by several
-// goroutines at once; messages go out whole.
+// goroutines at once; messages go out whole, in the order in which the calls came.
 func (c *Conn) Write(code uint64, data []byte) (wireSize uint32, err error) {
-	if err := c.mustBeEstablished("Write"); err != nil {
+	return c.WriteContext(context.Background(), code, data)
+}
+
+// WriteContext is Write with a context, which may be nil. If ctx ends while the message waits for those
+// before it, the message is not sent and the error is that of ctx; the connection goes on. Once the
+// message is being sent, WriteContext waits for the end of that, since data is in use.
+func (c *Conn) WriteContext(ctx context.Context, code uint64, data []byte) (wireSize uint32, err error) {
+	if err := c.mayWrite(ctx, "Write"); err != nil {
 		return 0, err
 	}
-	return c.write(&outgoing{code: code, plain: data, compress: c.snappy.Load()})
-}
-
-// outgoing is a message on its way out.
-type outgoing struct {
-	code     uint64
-	plain    []byte
-	payload  []byte // as it goes on the wire
-	compress bool   // payload is to be made from plain
-
-	block bufpool.Buffer // behind payload, if that was made here
-}
-
-// prepare sets payload and returns the size of the frame data.
-func (m *outgoing) prepare() (size int, err error) {
-	if len(m.plain) > maxUint24 {
-		return 0, &SizeError{What: "message", Size: len(m.plain), Limit: maxUint24}
-	}
-	if m.compress {
-		var n int
-		m.block, n = compress(m.plain)
-		m.payload = m.block.B[:n]
-	} else if m.payload == nil {
-		m.payload = m.plain
-	}
-	if err := checkFrame(m.code, len(m.payload)); err != nil {
-		m.release()
+	compress := c.snappy.Load()
+	if err := checkMessage(code, len(data), compress); err != nil {
 		return 0, err
 	}
-	return dataSize(m.code, len(m.payload)), nil
+	it := c.out.newItem()
+	it.set(code, data, compress)
+	n, err := c.write(ctx, it)
+	return uint32(n), err
 }
 
-// release gives back what prepare took.
-func (m *outgoing) release() {
-	if m.block.Held() {
-		m.block.Release(len(m.payload))
-		m.payload = nil
-	}
+// WritePayload sends a message as [Conn.Write] does with the data that p was
+// made from. Compressed or not is what the connection's SetSnappy says.
+func (c *Conn) WritePayload(code uint64, p *Payload) (wireSize uint32, err error) {
+	return c.WritePayloadContext(context.Background(), code, p)
 }
 
-// write sends m, and returns the size of its payload.
-func (c *Conn) write(m *outgoing) (wireSize uint32, err error) {
-	size, err := m.prepare()
-	if err != nil {
+// WritePayloadContext is WritePayload with a context, as in [Conn.WriteContext].
+func (c *Conn) WritePayloadContext(ctx context.Context, code uint64, p *Payload) (wireSize uint32, err error) {
+	if err := c.mayWrite(ctx, "WritePayload"); err != nil {
 		return 0, err
 	}
-	out := &c.out
-	out.mu.Lock()
-	defer out.mu.Unlock()
+	it := c.out.newItem()
+	if err := it.setPayload(code, p, c.snappy.Load()); err != nil {
+		it.free(&c.out)
+		return 0, err
+	}
+	n, err := c.write(ctx, it)
+	return uint32(n), err
+}
 
-	turn := size > wholeFrame || out.taken || out.full(wireLen(size))
-	if turn {
-		if err := c.takeTurn(m, size); err != nil {
-			m.release()
+// Message is one of the messages of [Conn.WriteBatch].
+type Message struct {
+	Code uint64
+	Data []byte // neither kept nor modified
+}
+
+// WriteBatch sends messages in their order, with nothing in between but what [Conn.SendControl] sends. Each call on
+// the net.Conn carries about 256 KiB of frames. It returns the
+// size of all payloads on the wire, as Write does for one. If any message is too
+// large, a [SizeError] is returned and nothing is sent; any other error is permanent.
+func (c *Conn) WriteBatch(msgs []Message) (wireSize int, err error) {
+	return c.WriteBatchContext(context.Background(), msgs)
+}
+
+// WriteBatchContext is WriteBatch with a context, as in [Conn.WriteContext].
+func (c *Conn) WriteBatchContext(ctx context.Context, msgs []Message) (wireSize int, err error) {
+	if err := c.mayWrite(ctx, "WriteBatch"); err != nil {
+		return 0, err
+	}
+	it := c.out.newItem()
+	it.msgs, it.compress = msgs, c.snappy.Load()
+	for i := range msgs {
+		m := &msgs[i]
+		if err := m.check(it.compress); err != nil {
+			it.free(&c.out)
 			return 0, err
 		}
+		o := outgoing{data: m.Data, compress: it.compress}
+		it.bound += o.bound()
 	}
-	var batch uint64
-	wire := len(m.payload)
-	if size > wholeFrame {
-		err = c.writePieces(m, size)
-	} else {
-		batch, err = c.enqueue(m, size)
-	}
-	if turn {
-		out.give()
-	}
-	m.release() // sealed, or refused
-	if err == nil && size <= wholeFrame {
-		err = c.flush(batch)
-	}
-	if err == nil {
-		out.stats.message(len(m.plain), wire)
-		out.published.set(out.stats)
-	}
-	return uint32(wire), err
+	return c.write(ctx, it)
 }
 
-// takeTurn takes out for m, which waits until there is room for its frame. What
-// waits holds no buffer: a stalled peer must not tie up one for every writer.
-func (c *Conn) takeTurn(m *outgoing, size int) error {
-	out := &c.out
-	if !out.taken && !out.full(wireLen(size)) {
-		out.take()
-		return nil
-	}
-	m.release()
-	out.take()
-	for out.full(wireLen(size)) {
-		out.wait()
-	}
-	if m.compress && c.writable() == nil {
-		out.mu.Unlock()
-		_, err := m.prepare() // as before
-		out.mu.Lock()
-		if err != nil {
-			out.give()
-			return err
-		}
-	}
-	if err := c.writable(); err != nil {
-		out.give()
+// mayWrite returns the error of a context that has ended before there is anything to wait for.
+func (c *Conn) mayWrite(ctx context.Context, method string) error {
+	if err := c.mustBeEstablished(method); err != nil || ctx == nil {
 		return err
 	}
-	return nil
+	return ctx.Err()
 }
 
-// enqueue seals the frame of m, prepared, into pending and returns its batch. It is called with
-// out.mu held.
-func (c *Conn) enqueue(m *outgoing, size int) (batch uint64, err error) {
-	if err := c.writable(); err != nil {
+// write adds an item and waits for its end.
+func (c *Conn) write(ctx context.Context, it *item) (wireSize int, err error) {
+	out := &c.out
+	it.waited = true
+	out.mu.Lock()
+	err, news := out.open()
+	mine := err == nil && out.add(it, &out.queue)
+	out.mu.Unlock()
+	if err != nil {
+		it.free(out)
+		c.reportFailed(err, news)
 		return 0, err
 	}
-	out := &c.out
-	length := wireLen(size)
-	out.reserve(length)
-	out.seal(out.pending.B[out.n:out.n+length], m.code, m.payload, size)
-	out.n += length
-	c.enqueued(m, length)
-	return out.batch, nil
+	c.await(ctx, it, mine)
+	wireSize, err = it.wire, it.err
+	it.free(out)
+	return wireSize, err
 }
 
-// enqueued takes note of a frame of m in pending. It is called with out.mu held.
-func (c *Conn) enqueued(m *outgoing, length int) {
-	out := &c.out
-	out.frames++
-	out.stats.hashed = out.mac.Work()
-	c.traceWritten(m, length)
+// await returns when it is done. The caller is the owner if mine, or may become the owner on the way.
+func (c *Conn) await(ctx context.Context, it *item, mine bool) {
+	if !mine {
+		mine = c.out.wait(ctx, it)
+	}
+	if mine {
+		c.send(it)
+	}
 }
 
-// writable returns the error that ended writing, if any. It is called with out.mu held.
-func (c *Conn) writable() error {
-	if c.out.err == nil {
-		if err := c.ended(); err != nil {
-			c.out.fail(err)
+// wait returns when it is done, or reports true when the caller is the owner and has to send.
+func (out *writeHalf) wait(ctx context.Context, it *item) (mine bool) {
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	it.woken.L = &out.mu
+	if ctx != nil && ctx.Done() != nil && it.state == queued {
+		defer out.unqueueWhenDone(ctx, it)()
+	}
+	for it.state != finished && !it.chosen {
+		it.woken.Wait()
+	}
+	if it.chosen {
+		out.take()
+	}
+	return it.chosen
+}
+
+// unqueueWhenDone unqueues it when ctx ends. The caller, who holds mu, calls the result to stop that.
+func (out *writeHalf) unqueueWhenDone(ctx context.Context, it *item) (stop func()) {
+	over := false
+	cancel := context.AfterFunc(ctx, func() {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		out.unqueue(it, ctx.Err())
+		over = true
+		it.woken.Signal()
+	})
+	return func() {
+		for over = over || cancel(); !over; { // the item may not be used for something else before
+			it.woken.Wait()
 		}
 	}
-	return c.out.err
 }
 
-// flush returns when the given batch of frames is written. The first writer
-// that finds nobody writing writes for all. It is called with out.mu held and gives it
-// up during the call on the net.Conn.
-func (c *Conn) flush(batch uint64) error {
-	out := &c.out
-	for out.done <= batch {
-		if out.err != nil {
-			return out.err
-		}
-		if out.flushing {
-			out.wait()
-			continue
-		}
-		buf, n, frames := out.pending, out.n, out.frames
-		out.pending, out.n, out.frames = bufpool.Buffer{}, 0, 0
-		out.batch++
-		out.flushing = true
-		out.mu.Unlock()
-
-		n, err := c.writeAll(buf.B[:n], frames)
-		buf.Release(0) // ciphertext only
-
-		out.mu.Lock()
-		out.stats.call(n)
-		out.flushing = false
-		if err != nil {
-			out.fail(err)
-		} else {
-			out.done++
-		}
-		if out.waiters > 0 {
-			out.cond.Broadcast()
-		}
+// WriteLast ends the writing direction with one last message. What is queued is not sent any more: its callers get
+// cause, as do all later ones. The message follows what is being sent, of which each call on the net.Conn gets grace to return;
+// when one takes longer, the connection is closed. WriteLast returns when the message is written and
+// the net.Conn is told that nothing follows, if it can be, or when ctx ends before the message is being sent.
+func (c *Conn) WriteLast(ctx context.Context, cause error, grace time.Duration, code uint64, data []byte) error {
+	if err := c.mustBeEstablished("WriteLast"); err != nil {
+		return err
+	}
+	compress := c.snappy.Load()
+	if err := checkMessage(code, len(data), compress); err != nil {
+		return err
+	}
+	it := c.out.newItem()
+	it.set(code, data, compress)
+	if err := c.writeEnd(ctx, it, cause, grace); err != nil {
+		return err
+	}
+	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
 	return nil
 }
 
-// drain returns when nothing is pending and nobody is flushing. It is called by
-// the writer that has taken out, with out.mu held, and until it gives it stays so.
-func (c *Conn) drain() error {
+// writeEnd adds an item after which nothing is added, and waits for its end. If grace is not 0, it
+// drops what is queued, and hurries what is being sent.
+func (c *Conn) writeEnd(ctx context.Context, it *item, cause error, grace time.Duration) error {
 	out := &c.out
-	for {
-		if err := c.writable(); err != nil {
-			return err
+	it.waited = true
+	var dropped items
+	mine := false
+	out.mu.Lock()
+	err, news := out.open()
+	if err == nil {
+		if grace > 0 {
+			dropped = out.drop(cause)
 		}
-		switch {
-		case out.flushing:
-			out.wait()
-		case out.n > 0:
-			if err := c.flush(out.batch); err != nil {
-				return err
-			}
-		default:
-			return nil
-		}
+		mine = out.add(it, &out.queue)
+		news = out.fail(cause)
 	}
-}
-
-// writePieces seals and writes a large frame piece by piece. It is called by the
-// writer that has taken out, with out.mu held, and gives that up meanwhile.
-func (c *Conn) writePieces(m *outgoing, size int) error {
-	if err := c.drain(); err != nil {
+	out.mu.Unlock()
+	dropped.tell(out)
+	if err != nil {
+		it.free(out)
+		c.reportFailed(err, news)
 		return err
 	}
-	out := &c.out
-	out.mu.Unlock()
-	sent, err := c.sendPieces(m, size)
-	out.mu.Lock()
-	out.stats.add(sent)
-	out.stats.hashed = out.mac.Work()
-	if err != nil {
-		out.fail(err)
+	if !mine && grace > 0 {
+		timeout := out.watchdog.timeout.Load()
+		c.SetWriteTimeout(grace)
+		mine = out.wait(ctx, it)
+		c.SetWriteTimeout(time.Duration(timeout))
 	}
-	return out.err
+	c.await(ctx, it, mine)
+	err = it.err
+	it.free(out)
+	c.reportFailed(cause, news)
+	return err
 }
 
-// sendPieces is called by the writer that has taken out, without out.mu and with nothing pending.
-func (c *Conn) sendPieces(m *outgoing, size int) (sent directionStats, err error) {
-	out := &c.out
-	piece := bufpool.Get(pieceSize)
-	defer piece.Release(0)
-
-	// The first piece has the header and the block that holds the code.
-	payload := m.payload[out.encryptHead(piece.B, m.code, m.payload, size):]
-	headerMAC := out.mac.Header(piece.B[:headerSize])
-	n := headerSize + copy(piece.B[headerSize:], headerMAC[:])
-	out.mac.Absorb(piece.B[n : n+blockSize])
-	n += blockSize
-	frames := 0
-	for last := false; !last; n = 0 {
-		room := (len(piece.B) - n - blockSize) &^ (blockSize - 1) // but for the frame-mac
-		if last = len(payload) <= room; last {
-			room = len(payload)
-		}
-		ciphertext := piece.B[n : n+padded(room)]
-		out.encryptRest(ciphertext, payload[:room])
-		payload = payload[room:]
-		n += len(ciphertext)
-		if last {
-			tag := out.mac.Frame(ciphertext)
-			n += copy(piece.B[n:], tag[:])
-			frames = 1
-			c.traceWritten(m, wireLen(size))
+// drop ends all that is queued. It is called with mu held; tell has to follow.
+func (out *writeHalf) drop(cause error) (rest items) {
+	var all, kept items
+	all.append(&out.control)
+	all.append(&out.queue)
+	dropped := items{}
+	for it := all.pop(); it != nil; it = all.pop() {
+		if it.chosen {
+			kept.push(it)
 		} else {
-			out.mac.Absorb(ciphertext)
-		}
-		n, err := c.writeAll(piece.B[:n], frames)
-		sent.call(n)
-		if err != nil {
-			return sent, err
+			dropped.push(it)
 		}
 	}
-	return sent, nil
+	out.queue = kept
+	return out.end(dropped, cause, nil)
 }
 
-// writeAll makes one call on the net.Conn, for bytes in which so many frames end. Whatever does not go through is fatal.
-func (c *Conn) writeAll(p []byte, frames int) (n int, err error) {
-	start := c.traceFlush()
-	n, err = c.conn.Write(p)
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
+// CloseWrite ends the writing direction: the peer reads io.EOF after what was
+// written and queued before, which CloseWrite waits for. Later writes, and a second
+// CloseWrite, return net.ErrClosed. It fails, with nothing changed, if the
+// net.Conn has no CloseWrite of its own, as *net.TCPConn has.
+func (c *Conn) CloseWrite() error {
+	if err := c.mustBeEstablished("CloseWrite"); err != nil {
+		return err
 	}
-	err = c.ioError(err)
-	c.traceFlushed(start, frames, n, err)
-	return n, err
+	half, ok := c.conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.New("rlpx: the net.Conn has no CloseWrite")
+	}
+	if err := c.writeEnd(context.Background(), c.out.newItem(), net.ErrClosed, 0); err != nil {
+		return err
+	}
+	return half.CloseWrite()
+}
+
+// reportFailed tells the Trace of the error that ended writing, if it is news.
+func (c *Conn) reportFailed(err error, news bool) {
+	if news {
+		c.traceWriteFailed(err)
+	}
 }

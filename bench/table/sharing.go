@@ -15,7 +15,7 @@ type pairedRow struct {
 	values series
 }
 
-var pairedLine = regexp.MustCompile(`^Benchmark((?:Shared|SharedLatency)/\S*?procs=\d+|Trace/\S*?trace=[a-z]+)(?:-\d+)?\s+\d+\s+(.*)$`)
+var pairedLine = regexp.MustCompile(`^Benchmark((?:Shared|SharedLatency)/\S*?procs=\d+|Shared(?:Beside|Kept)/\S*?others=\d+|Trace/\S*?trace=[a-z]+)(?:-\d+)?\s+\d+\s+(.*)$`)
 
 // parsePaired takes a line of output; it reports whether it was one of a paired benchmark.
 func (r *results) parsePaired(text string) (bool, error) {
@@ -51,11 +51,15 @@ func (s series) add(name, text string) error {
 
 // renderPaired writes the tables of sharing, if there is anything in them. Of several rounds it shows medians.
 func renderPaired(out io.Writer, rows []*pairedRow) {
-	var throughput, latency, traced []*pairedRow
+	var throughput, beside, kept, latency, traced []*pairedRow
 	for _, p := range rows {
 		switch {
 		case strings.HasPrefix(p.name, "SharedLatency/"):
 			latency = append(latency, p)
+		case strings.HasPrefix(p.name, "SharedBeside/"):
+			beside = append(beside, p)
+		case strings.HasPrefix(p.name, "SharedKept/"):
+			kept = append(kept, p)
 		case strings.HasPrefix(p.name, "Trace/"):
 			traced = append(traced, p)
 		default:
@@ -67,15 +71,15 @@ func renderPaired(out io.Writer, rows []*pairedRow) {
 			"Throughput with the shared queue against without it; below 1 is a loss.\n\n"+
 			"| load | ratio | 95 % interval | half of the pairs | short messages | per CPU time | 95 % interval | shared |\n|---|---|---|---|---|---|---|---|\n")
 		for _, p := range throughput {
-			part := ""
-			if v := p.values["%shared"]; len(v) > 0 {
-				part = fmt.Sprintf("%.0f %%", median(v))
-			}
 			fmt.Fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", strings.TrimPrefix(p.name, "Shared/"),
 				p.ratio("shared/alone"), p.between("lo95", "hi95"), p.between("q1", "q3"), p.ratio("small-shared/alone"),
-				p.ratio("cpu-shared/alone"), p.between("cpu-lo95", "cpu-hi95"), part)
+				p.ratio("cpu-shared/alone"), p.between("cpu-lo95", "cpu-hi95"), p.sharedPart())
 		}
 	}
+	renderHarmless(out, "What sharing does to connections beside goroutines that compute",
+		"Throughput with the shared queue against without it.", "shared/alone", beside)
+	renderHarmless(out, "What is left of sharing",
+		"Throughput with the shared queue against that of a queue in which everybody always waits for others.", "kept/always", kept)
 	if len(latency) > 0 {
 		fmt.Fprint(out, "\n### What it adds to the latency of one frame\n\n"+
 			"Without the queue + what the queue adds.\n\n| frame | median | p99 | longest |\n|---|---|---|---|\n")
@@ -85,6 +89,42 @@ func renderPaired(out io.Writer, rows []*pairedRow) {
 		}
 	}
 	renderTraced(out, traced)
+}
+
+// harmless is the ratio that each row of SharedBeside and SharedKept has to reach.
+const harmless = 0.95
+
+// renderHarmless writes a table of ratios with a verdict for each, if there are any.
+func renderHarmless(out io.Writer, title, explanation, unit string, rows []*pairedRow) {
+	if len(rows) == 0 {
+		return
+	}
+	reached := 0
+	for _, p := range rows {
+		if median(p.values[unit]) >= harmless {
+			reached++
+		}
+	}
+	fmt.Fprintf(out, "\n### %s\n\n%s %d of %d rows reach %.2f.\n\n"+
+		"| load | ratio | 95 %% interval | half of the pairs | per CPU time | shared | >= %.2f |\n|---|---|---|---|---|---|---|\n",
+		title, explanation, reached, len(rows), harmless, harmless)
+	for _, p := range rows {
+		verdict := "reached"
+		if median(p.values[unit]) < harmless {
+			verdict = "**missed**"
+		}
+		_, load, _ := strings.Cut(p.name, "/")
+		fmt.Fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %s |\n", load, p.ratio(unit), p.between("lo95", "hi95"),
+			p.between("q1", "q3"), p.ratio("cpu-"+unit), p.sharedPart(), verdict)
+	}
+}
+
+// sharedPart is the cell that says how much was hashed together.
+func (p *pairedRow) sharedPart() string {
+	if v := p.values["%shared"]; len(v) > 0 {
+		return fmt.Sprintf("%.0f %%", median(v))
+	}
+	return ""
 }
 
 func (p *pairedRow) ratio(unit string) string {

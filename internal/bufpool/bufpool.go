@@ -1,27 +1,9 @@
 package bufpool
 
 import (
-	"math/bits"
 	"sync"
 	"sync/atomic"
 )
-
-const (
-	minShift = 10 // 1 KiB: below it the handle's overhead outweighs the saving
-	maxShift = 23 // 8 MiB: the largest power of two that is pooled
-
-	// MaxSize is the largest pooled size, in bytes. It is the one class that is
-	// not a power of two: the largest RLPx frame is a little over 16 MiB and the
-	// largest snappy block that can stand for one is 18.7 MiB, so the next power
-	// of two would waste 12 MiB on each.
-	MaxSize = 20 << 20
-
-	numClasses = maxShift - minShift + 2
-	unpooled   = numClasses
-)
-
-// pools[i] holds *slab of class i.
-var pools [numClasses]sync.Pool
 
 // slab is the shared part of a buffer. gen counts the times that it was lent
 // out or given back, so that a stale handle can be told from the current one.
@@ -30,6 +12,7 @@ type slab struct {
 	gen   atomic.Uint64
 	class int
 
+	age     int      // ticks of kept when it was given back; guarded by kept.mu
 	tracker *Tracker // that counts it; the holder's alone
 }
 
@@ -43,23 +26,30 @@ type Buffer struct {
 	gen  uint64
 }
 
-// Get lends a buffer of at least n bytes. The result of the next larger class
-// is as good: len(B) says how much there is.
+// pools[i] holds *slab of class i: all of the small classes, and of the large
+// ones those for which kept has no room.
+var pools [numClasses]sync.Pool
+
+// Get lends a buffer of at least n bytes: [ClassSize] says how many exactly.
 func Get(n int) Buffer {
 	class := classOf(n)
 	if class == unpooled {
 		return lend(&slab{mem: make([]byte, n), class: class})
 	}
+	if isKept(class) {
+		if s := kept.get(class); s != nil {
+			return lend(s)
+		}
+	}
 	if s, ok := pools[class].Get().(*slab); ok {
 		return lend(s)
 	}
-	return lend(&slab{mem: make([]byte, classSize(class)), class: class})
+	return lend(&slab{mem: make([]byte, classSizes[class]), class: class})
 }
 
 func lend(s *slab) Buffer {
-	if t := tracker.Load(); t != nil {
-		t.lent.Add(1)
-		s.tracker = t
+	if tracking {
+		s.track()
 	}
 	return Buffer{B: s.mem, slab: s, gen: s.gen.Add(1)}
 }
@@ -78,43 +68,12 @@ func (b *Buffer) Release(dirty int) {
 	clear(s.mem[:dirty])
 	*b = Buffer{}
 	if s.tracker != nil {
-		s.tracker.lent.Add(-1)
-		s.tracker = nil
+		s.untrack()
 	}
-	if s.class != unpooled {
+	switch {
+	case s.class == unpooled:
+	case isKept(s.class) && kept.put(s):
+	default:
 		pools[s.class].Put(s)
 	}
-}
-
-// ClassSize returns the length of the buffer that Get(n) lends.
-func ClassSize(n int) int {
-	if class := classOf(n); class != unpooled {
-		return classSize(class)
-	}
-	return n
-}
-
-// Smaller returns the size of the class below that of the given size.
-func Smaller(size int) int {
-	return classSize(max(classOf(size)-1, 0))
-}
-
-func classOf(n int) int {
-	switch {
-	case n <= 1<<minShift:
-		return 0
-	case n <= 1<<maxShift:
-		return bits.Len(uint(n-1)) - minShift
-	case n <= MaxSize:
-		return numClasses - 1
-	default:
-		return unpooled
-	}
-}
-
-func classSize(class int) int {
-	if class == numClasses-1 {
-		return MaxSize
-	}
-	return 1 << (minShift + class)
 }

@@ -2,43 +2,9 @@ package bufpool
 
 import (
 	"bytes"
-	"runtime"
 	"sync"
 	"testing"
 )
-
-func TestClasses(t *testing.T) {
-	for _, tc := range []struct{ ask, get int }{
-		{0, 1 << 10}, {1, 1 << 10}, {1 << 10, 1 << 10}, {1<<10 + 1, 1 << 11},
-		{4096, 4096}, {4097, 8192}, {1 << 20, 1 << 20}, {1<<23 - 1, 1 << 23}, {1 << 23, 1 << 23},
-		{1<<23 + 1, MaxSize}, {1<<24 + 48, MaxSize}, {MaxSize, MaxSize}, {MaxSize + 1, MaxSize + 1},
-	} {
-		b := Get(tc.ask)
-		if len(b.B) != tc.get {
-			t.Errorf("Get(%d) lends %d bytes, want %d", tc.ask, len(b.B), tc.get)
-		}
-		if got := ClassSize(tc.ask); got != tc.get {
-			t.Errorf("ClassSize(%d) = %d, want %d", tc.ask, got, tc.get)
-		}
-		if !b.Held() {
-			t.Errorf("Get(%d): handle says that it holds nothing", tc.ask)
-		}
-		b.Release(0)
-		if b.Held() || b.B != nil {
-			t.Errorf("Get(%d): handle not emptied by Release", tc.ask)
-		}
-	}
-}
-
-func TestSmaller(t *testing.T) {
-	for _, tc := range []struct{ size, want int }{
-		{MaxSize + 1, MaxSize}, {MaxSize, 1 << 23}, {1 << 23, 1 << 22}, {1 << 11, 1 << 10}, {1 << 10, 1 << 10},
-	} {
-		if got := Smaller(tc.size); got != tc.want {
-			t.Errorf("Smaller(%d) = %d, want %d", tc.size, got, tc.want)
-		}
-	}
-}
 
 func mustPanic(t *testing.T, what string, f func()) {
 	t.Helper()
@@ -51,7 +17,7 @@ func mustPanic(t *testing.T, what string, f func()) {
 }
 
 func TestReleaseTwicePanics(t *testing.T) {
-	for _, size := range []int{100, 1 << 16, MaxSize + 1} {
+	for _, size := range []int{100, 1 << 16, MaxSize, MaxSize + 1} {
 		b := Get(size)
 		stale := b
 		b.Release(0)
@@ -68,34 +34,17 @@ func TestReleaseTwicePanics(t *testing.T) {
 }
 
 func TestReleaseClearsPlaintext(t *testing.T) {
-	b := Get(2000)
-	mem := b.B
-	for i := range mem {
-		mem[i] = 0xAA
-	}
-	b.Release(1500)
-	if !bytes.Equal(mem[:1500], make([]byte, 1500)) {
-		t.Error("bytes declared dirty were not cleared")
-	}
-}
-
-func TestIdleMemoryIsCollected(t *testing.T) {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	held := make([]Buffer, 8)
-	for i := range held {
-		held[i] = Get(1 << 22)
-	}
-	for i := range held {
-		held[i].Release(0)
-	}
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if after.HeapAlloc > before.HeapAlloc+1<<20 {
-		t.Errorf("pool keeps %d bytes after two collections", after.HeapAlloc-before.HeapAlloc)
+	for _, size := range []int{2000, 20 << 10, 1 << 20, MaxSize, MaxSize + 1} {
+		b := Get(size)
+		mem := b.B
+		for i := range mem {
+			mem[i] = 0xAA
+		}
+		dirty := size - 500
+		b.Release(dirty)
+		if !bytes.Equal(mem[:dirty], make([]byte, dirty)) {
+			t.Errorf("%d bytes: those declared dirty were not cleared", size)
+		}
 	}
 }
 
@@ -104,7 +53,7 @@ func TestNoAllocation(t *testing.T) {
 		t.Log("sync.Pool drops at random under the race detector; the uninstrumented run checks this")
 		return
 	}
-	for _, size := range []int{1, 4096, 1 << 20} {
+	for _, size := range []int{1, 4096, 20 << 10, 1 << 20, maxKeptSize + 1} {
 		if n := testing.AllocsPerRun(100, func() {
 			b := Get(size)
 			b.Release(0)
@@ -119,7 +68,7 @@ func TestConcurrentUse(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 500 {
-				b := Get(1 << (10 + i%5))
+				b := Get(1 << (10 + i%7))
 				for j := range b.B {
 					b.B[j] = byte(g)
 				}
@@ -134,6 +83,14 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func init() { EnableTracking() }
+
+func TestTrackingIsOff(t *testing.T) {
+	tracking = false
+	defer EnableTracking()
+	mustPanic(t, "Track without EnableTracking", func() { Track() })
 }
 
 func TestTrack(t *testing.T) {

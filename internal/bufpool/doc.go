@@ -11,11 +11,19 @@
 // traffic, which is worse than stopping. A handle that is simply dropped is
 // collected with its bytes.
 //
-// # Bounds
+// # Classes
 //
-// Idle buffers sit in a sync.Pool for each class and vanish after two garbage
-// collections without use. Requests over [MaxSize] are served by a plain
+// Sizes are powers of two up to 16 KiB. From there to [MaxSize] each is at most a
+// quarter larger than the one below. Requests over [MaxSize] are served by a plain
 // allocation that Release does not keep.
+//
+// # What is kept
+//
+// Free buffers of 16 KiB to 4 MiB are in lists that outlive garbage collections, 32 MiB
+// in all. What nobody used for eight collections, a quarter of a second apart at
+// least, is dropped. The collector is what starts that: there is no goroutine and no timer.
+// Free buffers of other sizes, and what the lists have no room for, are in a
+// sync.Pool for each class, and vanish after two collections without use.
 //
 // All functions may be called by several goroutines at once; one handle belongs
 // to one goroutine at a time.

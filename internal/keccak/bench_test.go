@@ -10,11 +10,11 @@ import (
 
 // eachTierBench is eachTier for benchmarks. A run with -count interleaves tiers.
 func eachTierBench(b *testing.B, bench func(*testing.B)) {
-	for _, tier := range Tiers() {
+	for _, tier := range available() {
 		b.Run("impl="+tier, func(b *testing.B) {
 			restore, ok := SetTier(tier)
 			if !ok {
-				b.Fatalf("SetTier refuses %q, one of Tiers", tier)
+				b.Fatalf("SetTier refuses %q, which is available", tier)
 			}
 			defer restore()
 			bench(b)

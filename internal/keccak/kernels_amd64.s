@@ -910,950 +910,890 @@ TEXT ·permute4AVX2(SB), NOSPLIT, $0-24
 	MOVQ 24(SI), DX
 	MOVQ blocks+16(FP), R11
 
-	// The parities begin with row 4
-	VMOVDQU 1280(DI), Y0
-	VMOVDQU 1344(DI), Y1
-	VMOVDQU 1408(DI), Y2
-	VMOVDQU 1472(DI), Y3
-	VMOVDQU 1536(DI), Y4
+	// Parities of the columns
+	VMOVDQU (DI), Y0
+	VMOVDQU 64(DI), Y1
+	VMOVDQU 128(DI), Y2
+	VMOVDQU 192(DI), Y3
+	VMOVDQU 256(DI), Y4
+	VPXOR   320(DI), Y0, Y0
+	VPXOR   384(DI), Y1, Y1
+	VPXOR   448(DI), Y2, Y2
+	VPXOR   512(DI), Y3, Y3
+	VPXOR   576(DI), Y4, Y4
+	VPXOR   640(DI), Y0, Y0
+	VPXOR   704(DI), Y1, Y1
+	VPXOR   768(DI), Y2, Y2
+	VPXOR   832(DI), Y3, Y3
+	VPXOR   896(DI), Y4, Y4
+	VPXOR   960(DI), Y0, Y0
+	VPXOR   1024(DI), Y1, Y1
+	VPXOR   1088(DI), Y2, Y2
+	VPXOR   1152(DI), Y3, Y3
+	VPXOR   1216(DI), Y4, Y4
+	VPXOR   1280(DI), Y0, Y0
+	VPXOR   1344(DI), Y1, Y1
+	VPXOR   1408(DI), Y2, Y2
+	VPXOR   1472(DI), Y3, Y3
+	VPXOR   1536(DI), Y4, Y4
 
 permute:
 	LEAQ roundConstants<>+0(SB), R12
 	MOVQ $0x00000006, R13
 
 rounds:
-	// Round 1 of 4, theta: column parities
-	VPXOR  (DI), Y0, Y0
-	VPXOR  64(DI), Y1, Y1
-	VPXOR  128(DI), Y2, Y2
-	VPXOR  192(DI), Y3, Y3
-	VPXOR  256(DI), Y4, Y4
-	VPXOR  320(DI), Y0, Y0
-	VPXOR  384(DI), Y1, Y1
-	VPXOR  448(DI), Y2, Y2
-	VPXOR  512(DI), Y3, Y3
-	VPXOR  576(DI), Y4, Y4
-	VPXOR  640(DI), Y0, Y0
-	VPXOR  704(DI), Y1, Y1
-	VPXOR  768(DI), Y2, Y2
-	VPXOR  832(DI), Y3, Y3
-	VPXOR  896(DI), Y4, Y4
-	VPXOR  960(DI), Y0, Y0
-	VPXOR  1024(DI), Y1, Y1
-	VPXOR  1088(DI), Y2, Y2
-	VPXOR  1152(DI), Y3, Y3
-	VPXOR  1216(DI), Y4, Y4
-	VPADDQ Y1, Y1, Y15
-	VPSRLQ $0x3f, Y1, Y5
-	VPXOR  Y4, Y15, Y15
-	VPXOR  Y15, Y5, Y5
-	VPADDQ Y2, Y2, Y15
-	VPSRLQ $0x3f, Y2, Y6
-	VPXOR  Y0, Y15, Y15
-	VPXOR  Y15, Y6, Y6
-	VPADDQ Y3, Y3, Y15
-	VPSRLQ $0x3f, Y3, Y7
-	VPXOR  Y1, Y15, Y15
-	VPXOR  Y15, Y7, Y7
-	VPADDQ Y4, Y4, Y15
-	VPSRLQ $0x3f, Y4, Y8
-	VPXOR  Y2, Y15, Y15
-	VPXOR  Y15, Y8, Y8
-	VPADDQ Y0, Y0, Y15
-	VPSRLQ $0x3f, Y0, Y9
-	VPXOR  Y3, Y15, Y15
-	VPXOR  Y15, Y9, Y9
-
-	// Row 0: theta, rho and pi
-	VPXOR  (DI), Y5, Y0
-	VPXOR  384(DI), Y6, Y1
-	VPSLLQ $0x2c, Y1, Y15
-	VPSRLQ $0x14, Y1, Y1
-	VPOR   Y15, Y1, Y1
-	VPXOR  768(DI), Y7, Y2
-	VPSLLQ $0x2b, Y2, Y15
-	VPSRLQ $0x15, Y2, Y2
-	VPOR   Y15, Y2, Y2
-	VPXOR  1152(DI), Y8, Y3
-	VPSLLQ $0x15, Y3, Y15
-	VPSRLQ $0x2b, Y3, Y3
-	VPOR   Y15, Y3, Y3
-	VPXOR  1536(DI), Y9, Y4
-	VPSLLQ $0x0e, Y4, Y15
-	VPSRLQ $0x32, Y4, Y4
-	VPOR   Y15, Y4, Y4
-
-	// Row 0: chi
-	VPANDN       Y2, Y1, Y10
-	VPXOR        Y0, Y10, Y10
-	VPBROADCASTQ (R12), Y15
-	VPXOR        Y15, Y10, Y10
-	VMOVDQU      Y10, (DI)
-	VPANDN       Y3, Y2, Y11
-	VPXOR        Y1, Y11, Y11
-	VMOVDQU      Y11, 384(DI)
+	// Round 1 of 4
+	VPADDQ       Y1, Y1, Y5
+	VPSRLQ       $0x3f, Y1, Y6
+	VPXOR        Y5, Y4, Y5
+	VPXOR        Y6, Y5, Y5
+	VPADDQ       Y2, Y2, Y6
+	VPSRLQ       $0x3f, Y2, Y7
+	VPXOR        Y6, Y0, Y6
+	VPXOR        Y7, Y6, Y6
+	VPADDQ       Y3, Y3, Y7
+	VPSRLQ       $0x3f, Y3, Y8
+	VPXOR        Y7, Y1, Y1
+	VPXOR        Y8, Y1, Y1
+	VPADDQ       Y4, Y4, Y7
+	VPSRLQ       $0x3f, Y4, Y4
+	VPXOR        Y7, Y2, Y2
+	VPXOR        Y4, Y2, Y2
+	VPADDQ       Y0, Y0, Y4
+	VPSRLQ       $0x3f, Y0, Y0
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y0, Y3, Y0
+	VPXOR        960(DI), Y5, Y3
+	VPSLLQ       $0x29, Y3, Y4
+	VPSRLQ       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        1344(DI), Y6, Y4
+	VPSLLQ       $0x02, Y4, Y7
+	VPSRLQ       $0x3e, Y4, Y4
+	VPOR         Y7, Y4, Y4
+	VPXOR        128(DI), Y1, Y7
+	VPSLLQ       $0x3e, Y7, Y8
+	VPSRLQ       $0x02, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        512(DI), Y2, Y8
+	VPSLLQ       $0x37, Y8, Y9
+	VPSRLQ       $0x09, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        896(DI), Y0, Y9
+	VPSLLQ       $0x27, Y9, Y10
+	VPSRLQ       $0x19, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPANDN       Y9, Y8, Y10
+	VPXOR        320(DI), Y5, Y11
+	VPSLLQ       $0x24, Y11, Y12
+	VPXOR        Y10, Y7, Y10
+	VPSRLQ       $0x1c, Y11, Y11
+	VMOVDQU      Y10, 960(DI)
+	VPOR         Y12, Y11, Y10
+	VPANDN       Y3, Y9, Y11
+	VPXOR        704(DI), Y6, Y12
+	VPXOR        Y11, Y8, Y11
+	VPSLLQ       $0x0a, Y12, Y13
+	VMOVDQU      Y11, 1344(DI)
+	VPSRLQ       $0x36, Y12, Y11
+	VPOR         Y13, Y11, Y11
 	VPANDN       Y4, Y3, Y12
-	VPXOR        Y2, Y12, Y12
-	VMOVDQU      Y12, 768(DI)
-	VPANDN       Y0, Y4, Y13
-	VPXOR        Y3, Y13, Y13
-	VMOVDQU      Y13, 1152(DI)
-	VPANDN       Y1, Y0, Y14
-	VPXOR        Y4, Y14, Y14
-	VMOVDQU      Y14, 1536(DI)
-
-	// Row 1: theta, rho and pi
-	VPXOR  192(DI), Y8, Y0
-	VPSLLQ $0x1c, Y0, Y15
-	VPSRLQ $0x24, Y0, Y0
-	VPOR   Y15, Y0, Y0
-	VPXOR  576(DI), Y9, Y1
-	VPSLLQ $0x14, Y1, Y15
-	VPSRLQ $0x2c, Y1, Y1
-	VPOR   Y15, Y1, Y1
-	VPXOR  640(DI), Y5, Y2
-	VPSLLQ $0x03, Y2, Y15
-	VPSRLQ $0x3d, Y2, Y2
-	VPOR   Y15, Y2, Y2
-	VPXOR  1024(DI), Y6, Y3
-	VPSLLQ $0x2d, Y3, Y15
-	VPSRLQ $0x13, Y3, Y3
-	VPOR   Y15, Y3, Y3
-	VPXOR  1408(DI), Y7, Y4
-	VPSLLQ $0x3d, Y4, Y15
-	VPSRLQ $0x03, Y4, Y4
-	VPOR   Y15, Y4, Y4
-
-	// Row 1: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 640(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 1024(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 1408(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 192(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 576(DI)
-
-	// Row 2: theta, rho and pi
-	VPXOR   64(DI), Y6, Y0
-	VPSLLQ  $0x01, Y0, Y15
-	VPSRLQ  $0x3f, Y0, Y0
-	VPOR    Y15, Y0, Y0
-	VPXOR   448(DI), Y7, Y1
-	VPSLLQ  $0x06, Y1, Y15
-	VPSRLQ  $0x3a, Y1, Y1
-	VPOR    Y15, Y1, Y1
-	VPXOR   832(DI), Y8, Y2
-	VPSLLQ  $0x19, Y2, Y15
-	VPSRLQ  $0x27, Y2, Y2
-	VPOR    Y15, Y2, Y2
-	VPXOR   1216(DI), Y9, Y3
-	VPSHUFB rol8<>+0(SB), Y3, Y3
-	VPXOR   1280(DI), Y5, Y4
-	VPSLLQ  $0x12, Y4, Y15
-	VPSRLQ  $0x2e, Y4, Y4
-	VPOR    Y15, Y4, Y4
-
-	// Row 2: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 1280(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 64(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 448(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 832(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 1216(DI)
-
-	// Row 3: theta, rho and pi
-	VPXOR   256(DI), Y9, Y0
-	VPSLLQ  $0x1b, Y0, Y15
-	VPSRLQ  $0x25, Y0, Y0
-	VPOR    Y15, Y0, Y0
-	VPXOR   320(DI), Y5, Y1
-	VPSLLQ  $0x24, Y1, Y15
-	VPSRLQ  $0x1c, Y1, Y1
-	VPOR    Y15, Y1, Y1
-	VPXOR   704(DI), Y6, Y2
-	VPSLLQ  $0x0a, Y2, Y15
-	VPSRLQ  $0x36, Y2, Y2
-	VPOR    Y15, Y2, Y2
-	VPXOR   1088(DI), Y7, Y3
-	VPSLLQ  $0x0f, Y3, Y15
-	VPSRLQ  $0x31, Y3, Y3
-	VPOR    Y15, Y3, Y3
-	VPXOR   1472(DI), Y8, Y4
-	VPSHUFB rol56<>+0(SB), Y4, Y4
-
-	// Row 3: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 320(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 704(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 1088(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 1472(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 256(DI)
-
-	// Row 4: theta, rho and pi
-	VPXOR  128(DI), Y7, Y7
-	VPSLLQ $0x3e, Y7, Y15
-	VPSRLQ $0x02, Y7, Y7
-	VPOR   Y15, Y7, Y7
-	VPXOR  512(DI), Y8, Y8
-	VPSLLQ $0x37, Y8, Y15
-	VPSRLQ $0x09, Y8, Y8
-	VPOR   Y15, Y8, Y8
-	VPXOR  896(DI), Y9, Y9
-	VPSLLQ $0x27, Y9, Y15
-	VPSRLQ $0x19, Y9, Y9
-	VPOR   Y15, Y9, Y9
-	VPXOR  960(DI), Y5, Y5
-	VPSLLQ $0x29, Y5, Y15
-	VPSRLQ $0x17, Y5, Y5
-	VPOR   Y15, Y5, Y5
-	VPXOR  1344(DI), Y6, Y6
-	VPSLLQ $0x02, Y6, Y15
-	VPSRLQ $0x3e, Y6, Y6
-	VPOR   Y15, Y6, Y6
-
-	// Row 4: chi
-	VPANDN  Y9, Y8, Y0
-	VPXOR   Y7, Y0, Y0
-	VMOVDQU Y0, 960(DI)
-	VPANDN  Y5, Y9, Y1
-	VPXOR   Y8, Y1, Y1
-	VMOVDQU Y1, 1344(DI)
-	VPANDN  Y6, Y5, Y2
-	VPXOR   Y9, Y2, Y2
-	VMOVDQU Y2, 128(DI)
-	VPANDN  Y7, Y6, Y3
-	VPXOR   Y5, Y3, Y3
-	VMOVDQU Y3, 512(DI)
-	VPANDN  Y8, Y7, Y4
-	VPXOR   Y6, Y4, Y4
-	VMOVDQU Y4, 896(DI)
-
-	// Round 2 of 4, theta: column parities
-	VPXOR  (DI), Y0, Y0
-	VPXOR  384(DI), Y1, Y1
-	VPXOR  768(DI), Y2, Y2
-	VPXOR  1152(DI), Y3, Y3
-	VPXOR  1536(DI), Y4, Y4
-	VPXOR  640(DI), Y0, Y0
-	VPXOR  1024(DI), Y1, Y1
-	VPXOR  1408(DI), Y2, Y2
-	VPXOR  192(DI), Y3, Y3
-	VPXOR  576(DI), Y4, Y4
-	VPXOR  1280(DI), Y0, Y0
-	VPXOR  64(DI), Y1, Y1
-	VPXOR  448(DI), Y2, Y2
-	VPXOR  832(DI), Y3, Y3
-	VPXOR  1216(DI), Y4, Y4
-	VPXOR  320(DI), Y0, Y0
-	VPXOR  704(DI), Y1, Y1
-	VPXOR  1088(DI), Y2, Y2
-	VPXOR  1472(DI), Y3, Y3
-	VPXOR  256(DI), Y4, Y4
-	VPADDQ Y1, Y1, Y15
-	VPSRLQ $0x3f, Y1, Y5
-	VPXOR  Y4, Y15, Y15
-	VPXOR  Y15, Y5, Y5
-	VPADDQ Y2, Y2, Y15
-	VPSRLQ $0x3f, Y2, Y6
-	VPXOR  Y0, Y15, Y15
-	VPXOR  Y15, Y6, Y6
-	VPADDQ Y3, Y3, Y15
-	VPSRLQ $0x3f, Y3, Y7
-	VPXOR  Y1, Y15, Y15
-	VPXOR  Y15, Y7, Y7
-	VPADDQ Y4, Y4, Y15
-	VPSRLQ $0x3f, Y4, Y8
-	VPXOR  Y2, Y15, Y15
-	VPXOR  Y15, Y8, Y8
-	VPADDQ Y0, Y0, Y15
-	VPSRLQ $0x3f, Y0, Y9
-	VPXOR  Y3, Y15, Y15
-	VPXOR  Y15, Y9, Y9
-
-	// Row 0: theta, rho and pi
-	VPXOR  (DI), Y5, Y0
-	VPXOR  1024(DI), Y6, Y1
-	VPSLLQ $0x2c, Y1, Y15
-	VPSRLQ $0x14, Y1, Y1
-	VPOR   Y15, Y1, Y1
-	VPXOR  448(DI), Y7, Y2
-	VPSLLQ $0x2b, Y2, Y15
-	VPSRLQ $0x15, Y2, Y2
-	VPOR   Y15, Y2, Y2
-	VPXOR  1472(DI), Y8, Y3
-	VPSLLQ $0x15, Y3, Y15
-	VPSRLQ $0x2b, Y3, Y3
-	VPOR   Y15, Y3, Y3
-	VPXOR  896(DI), Y9, Y4
-	VPSLLQ $0x0e, Y4, Y15
-	VPSRLQ $0x32, Y4, Y4
-	VPOR   Y15, Y4, Y4
-
-	// Row 0: chi
-	VPANDN       Y2, Y1, Y10
-	VPXOR        Y0, Y10, Y10
-	VPBROADCASTQ 8(R12), Y15
-	VPXOR        Y15, Y10, Y10
-	VMOVDQU      Y10, (DI)
-	VPANDN       Y3, Y2, Y11
-	VPXOR        Y1, Y11, Y11
-	VMOVDQU      Y11, 1024(DI)
-	VPANDN       Y4, Y3, Y12
-	VPXOR        Y2, Y12, Y12
-	VMOVDQU      Y12, 448(DI)
-	VPANDN       Y0, Y4, Y13
-	VPXOR        Y3, Y13, Y13
-	VMOVDQU      Y13, 1472(DI)
-	VPANDN       Y1, Y0, Y14
-	VPXOR        Y4, Y14, Y14
-	VMOVDQU      Y14, 896(DI)
-
-	// Row 1: theta, rho and pi
-	VPXOR  1152(DI), Y8, Y0
-	VPSLLQ $0x1c, Y0, Y15
-	VPSRLQ $0x24, Y0, Y0
-	VPOR   Y15, Y0, Y0
-	VPXOR  576(DI), Y9, Y1
-	VPSLLQ $0x14, Y1, Y15
-	VPSRLQ $0x2c, Y1, Y1
-	VPOR   Y15, Y1, Y1
-	VPXOR  1280(DI), Y5, Y2
-	VPSLLQ $0x03, Y2, Y15
-	VPSRLQ $0x3d, Y2, Y2
-	VPOR   Y15, Y2, Y2
-	VPXOR  704(DI), Y6, Y3
-	VPSLLQ $0x2d, Y3, Y15
-	VPSRLQ $0x13, Y3, Y3
-	VPOR   Y15, Y3, Y3
-	VPXOR  128(DI), Y7, Y4
-	VPSLLQ $0x3d, Y4, Y15
-	VPSRLQ $0x03, Y4, Y4
-	VPOR   Y15, Y4, Y4
-
-	// Row 1: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 1280(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 704(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 128(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 1152(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 576(DI)
-
-	// Row 2: theta, rho and pi
-	VPXOR   384(DI), Y6, Y0
-	VPSLLQ  $0x01, Y0, Y15
-	VPSRLQ  $0x3f, Y0, Y0
-	VPOR    Y15, Y0, Y0
-	VPXOR   1408(DI), Y7, Y1
-	VPSLLQ  $0x06, Y1, Y15
-	VPSRLQ  $0x3a, Y1, Y1
-	VPOR    Y15, Y1, Y1
-	VPXOR   832(DI), Y8, Y2
-	VPSLLQ  $0x19, Y2, Y15
-	VPSRLQ  $0x27, Y2, Y2
-	VPOR    Y15, Y2, Y2
-	VPXOR   256(DI), Y9, Y3
-	VPSHUFB rol8<>+0(SB), Y3, Y3
-	VPXOR   960(DI), Y5, Y4
-	VPSLLQ  $0x12, Y4, Y15
-	VPSRLQ  $0x2e, Y4, Y4
-	VPOR    Y15, Y4, Y4
-
-	// Row 2: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 960(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 384(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 1408(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 832(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 256(DI)
-
-	// Row 3: theta, rho and pi
-	VPXOR   1536(DI), Y9, Y0
-	VPSLLQ  $0x1b, Y0, Y15
-	VPSRLQ  $0x25, Y0, Y0
-	VPOR    Y15, Y0, Y0
-	VPXOR   640(DI), Y5, Y1
-	VPSLLQ  $0x24, Y1, Y15
-	VPSRLQ  $0x1c, Y1, Y1
-	VPOR    Y15, Y1, Y1
-	VPXOR   64(DI), Y6, Y2
-	VPSLLQ  $0x0a, Y2, Y15
-	VPSRLQ  $0x36, Y2, Y2
-	VPOR    Y15, Y2, Y2
-	VPXOR   1088(DI), Y7, Y3
-	VPSLLQ  $0x0f, Y3, Y15
-	VPSRLQ  $0x31, Y3, Y3
-	VPOR    Y15, Y3, Y3
-	VPXOR   512(DI), Y8, Y4
-	VPSHUFB rol56<>+0(SB), Y4, Y4
-
-	// Row 3: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 640(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 64(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 1088(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 512(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 1536(DI)
-
-	// Row 4: theta, rho and pi
-	VPXOR  768(DI), Y7, Y7
-	VPSLLQ $0x3e, Y7, Y15
-	VPSRLQ $0x02, Y7, Y7
-	VPOR   Y15, Y7, Y7
-	VPXOR  192(DI), Y8, Y8
-	VPSLLQ $0x37, Y8, Y15
-	VPSRLQ $0x09, Y8, Y8
-	VPOR   Y15, Y8, Y8
-	VPXOR  1216(DI), Y9, Y9
-	VPSLLQ $0x27, Y9, Y15
-	VPSRLQ $0x19, Y9, Y9
-	VPOR   Y15, Y9, Y9
-	VPXOR  320(DI), Y5, Y5
-	VPSLLQ $0x29, Y5, Y15
-	VPSRLQ $0x17, Y5, Y5
-	VPOR   Y15, Y5, Y5
-	VPXOR  1344(DI), Y6, Y6
-	VPSLLQ $0x02, Y6, Y15
-	VPSRLQ $0x3e, Y6, Y6
-	VPOR   Y15, Y6, Y6
-
-	// Row 4: chi
-	VPANDN  Y9, Y8, Y0
-	VPXOR   Y7, Y0, Y0
-	VMOVDQU Y0, 320(DI)
-	VPANDN  Y5, Y9, Y1
-	VPXOR   Y8, Y1, Y1
-	VMOVDQU Y1, 1344(DI)
-	VPANDN  Y6, Y5, Y2
-	VPXOR   Y9, Y2, Y2
-	VMOVDQU Y2, 768(DI)
-	VPANDN  Y7, Y6, Y3
-	VPXOR   Y5, Y3, Y3
-	VMOVDQU Y3, 192(DI)
-	VPANDN  Y8, Y7, Y4
-	VPXOR   Y6, Y4, Y4
-	VMOVDQU Y4, 1216(DI)
-
-	// Round 3 of 4, theta: column parities
-	VPXOR  (DI), Y0, Y0
-	VPXOR  1024(DI), Y1, Y1
-	VPXOR  448(DI), Y2, Y2
-	VPXOR  1472(DI), Y3, Y3
-	VPXOR  896(DI), Y4, Y4
-	VPXOR  1280(DI), Y0, Y0
-	VPXOR  704(DI), Y1, Y1
-	VPXOR  128(DI), Y2, Y2
-	VPXOR  1152(DI), Y3, Y3
-	VPXOR  576(DI), Y4, Y4
-	VPXOR  960(DI), Y0, Y0
-	VPXOR  384(DI), Y1, Y1
-	VPXOR  1408(DI), Y2, Y2
-	VPXOR  832(DI), Y3, Y3
-	VPXOR  256(DI), Y4, Y4
-	VPXOR  640(DI), Y0, Y0
-	VPXOR  64(DI), Y1, Y1
-	VPXOR  1088(DI), Y2, Y2
-	VPXOR  512(DI), Y3, Y3
-	VPXOR  1536(DI), Y4, Y4
-	VPADDQ Y1, Y1, Y15
-	VPSRLQ $0x3f, Y1, Y5
-	VPXOR  Y4, Y15, Y15
-	VPXOR  Y15, Y5, Y5
-	VPADDQ Y2, Y2, Y15
-	VPSRLQ $0x3f, Y2, Y6
-	VPXOR  Y0, Y15, Y15
-	VPXOR  Y15, Y6, Y6
-	VPADDQ Y3, Y3, Y15
-	VPSRLQ $0x3f, Y3, Y7
-	VPXOR  Y1, Y15, Y15
-	VPXOR  Y15, Y7, Y7
-	VPADDQ Y4, Y4, Y15
-	VPSRLQ $0x3f, Y4, Y8
-	VPXOR  Y2, Y15, Y15
-	VPXOR  Y15, Y8, Y8
-	VPADDQ Y0, Y0, Y15
-	VPSRLQ $0x3f, Y0, Y9
-	VPXOR  Y3, Y15, Y15
-	VPXOR  Y15, Y9, Y9
-
-	// Row 0: theta, rho and pi
-	VPXOR  (DI), Y5, Y0
-	VPXOR  704(DI), Y6, Y1
-	VPSLLQ $0x2c, Y1, Y15
-	VPSRLQ $0x14, Y1, Y1
-	VPOR   Y15, Y1, Y1
-	VPXOR  1408(DI), Y7, Y2
-	VPSLLQ $0x2b, Y2, Y15
-	VPSRLQ $0x15, Y2, Y2
-	VPOR   Y15, Y2, Y2
-	VPXOR  512(DI), Y8, Y3
-	VPSLLQ $0x15, Y3, Y15
-	VPSRLQ $0x2b, Y3, Y3
-	VPOR   Y15, Y3, Y3
-	VPXOR  1216(DI), Y9, Y4
-	VPSLLQ $0x0e, Y4, Y15
-	VPSRLQ $0x32, Y4, Y4
-	VPOR   Y15, Y4, Y4
-
-	// Row 0: chi
-	VPANDN       Y2, Y1, Y10
-	VPXOR        Y0, Y10, Y10
-	VPBROADCASTQ 16(R12), Y15
-	VPXOR        Y15, Y10, Y10
-	VMOVDQU      Y10, (DI)
-	VPANDN       Y3, Y2, Y11
-	VPXOR        Y1, Y11, Y11
-	VMOVDQU      Y11, 704(DI)
-	VPANDN       Y4, Y3, Y12
-	VPXOR        Y2, Y12, Y12
-	VMOVDQU      Y12, 1408(DI)
-	VPANDN       Y0, Y4, Y13
-	VPXOR        Y3, Y13, Y13
-	VMOVDQU      Y13, 512(DI)
-	VPANDN       Y1, Y0, Y14
-	VPXOR        Y4, Y14, Y14
-	VMOVDQU      Y14, 1216(DI)
-
-	// Row 1: theta, rho and pi
-	VPXOR  1472(DI), Y8, Y0
-	VPSLLQ $0x1c, Y0, Y15
-	VPSRLQ $0x24, Y0, Y0
-	VPOR   Y15, Y0, Y0
-	VPXOR  576(DI), Y9, Y1
-	VPSLLQ $0x14, Y1, Y15
-	VPSRLQ $0x2c, Y1, Y1
-	VPOR   Y15, Y1, Y1
-	VPXOR  960(DI), Y5, Y2
-	VPSLLQ $0x03, Y2, Y15
-	VPSRLQ $0x3d, Y2, Y2
-	VPOR   Y15, Y2, Y2
-	VPXOR  64(DI), Y6, Y3
-	VPSLLQ $0x2d, Y3, Y15
-	VPSRLQ $0x13, Y3, Y3
-	VPOR   Y15, Y3, Y3
-	VPXOR  768(DI), Y7, Y4
-	VPSLLQ $0x3d, Y4, Y15
-	VPSRLQ $0x03, Y4, Y4
-	VPOR   Y15, Y4, Y4
-
-	// Row 1: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 960(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 64(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 768(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 1472(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 576(DI)
-
-	// Row 2: theta, rho and pi
-	VPXOR   1024(DI), Y6, Y0
-	VPSLLQ  $0x01, Y0, Y15
-	VPSRLQ  $0x3f, Y0, Y0
-	VPOR    Y15, Y0, Y0
-	VPXOR   128(DI), Y7, Y1
-	VPSLLQ  $0x06, Y1, Y15
-	VPSRLQ  $0x3a, Y1, Y1
-	VPOR    Y15, Y1, Y1
-	VPXOR   832(DI), Y8, Y2
-	VPSLLQ  $0x19, Y2, Y15
-	VPSRLQ  $0x27, Y2, Y2
-	VPOR    Y15, Y2, Y2
-	VPXOR   1536(DI), Y9, Y3
-	VPSHUFB rol8<>+0(SB), Y3, Y3
-	VPXOR   320(DI), Y5, Y4
-	VPSLLQ  $0x12, Y4, Y15
-	VPSRLQ  $0x2e, Y4, Y4
-	VPOR    Y15, Y4, Y4
-
-	// Row 2: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 320(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 1024(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 128(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 832(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 1536(DI)
-
-	// Row 3: theta, rho and pi
-	VPXOR   896(DI), Y9, Y0
-	VPSLLQ  $0x1b, Y0, Y15
-	VPSRLQ  $0x25, Y0, Y0
-	VPOR    Y15, Y0, Y0
-	VPXOR   1280(DI), Y5, Y1
-	VPSLLQ  $0x24, Y1, Y15
-	VPSRLQ  $0x1c, Y1, Y1
-	VPOR    Y15, Y1, Y1
-	VPXOR   384(DI), Y6, Y2
-	VPSLLQ  $0x0a, Y2, Y15
-	VPSRLQ  $0x36, Y2, Y2
-	VPOR    Y15, Y2, Y2
-	VPXOR   1088(DI), Y7, Y3
-	VPSLLQ  $0x0f, Y3, Y15
-	VPSRLQ  $0x31, Y3, Y3
-	VPOR    Y15, Y3, Y3
-	VPXOR   192(DI), Y8, Y4
-	VPSHUFB rol56<>+0(SB), Y4, Y4
-
-	// Row 3: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 1280(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 384(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 1088(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 192(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 896(DI)
-
-	// Row 4: theta, rho and pi
-	VPXOR  448(DI), Y7, Y7
-	VPSLLQ $0x3e, Y7, Y15
-	VPSRLQ $0x02, Y7, Y7
-	VPOR   Y15, Y7, Y7
-	VPXOR  1152(DI), Y8, Y8
-	VPSLLQ $0x37, Y8, Y15
-	VPSRLQ $0x09, Y8, Y8
-	VPOR   Y15, Y8, Y8
-	VPXOR  256(DI), Y9, Y9
-	VPSLLQ $0x27, Y9, Y15
-	VPSRLQ $0x19, Y9, Y9
-	VPOR   Y15, Y9, Y9
-	VPXOR  640(DI), Y5, Y5
-	VPSLLQ $0x29, Y5, Y15
-	VPSRLQ $0x17, Y5, Y5
-	VPOR   Y15, Y5, Y5
-	VPXOR  1344(DI), Y6, Y6
-	VPSLLQ $0x02, Y6, Y15
-	VPSRLQ $0x3e, Y6, Y6
-	VPOR   Y15, Y6, Y6
-
-	// Row 4: chi
-	VPANDN  Y9, Y8, Y0
-	VPXOR   Y7, Y0, Y0
-	VMOVDQU Y0, 640(DI)
-	VPANDN  Y5, Y9, Y1
-	VPXOR   Y8, Y1, Y1
-	VMOVDQU Y1, 1344(DI)
-	VPANDN  Y6, Y5, Y2
-	VPXOR   Y9, Y2, Y2
-	VMOVDQU Y2, 448(DI)
-	VPANDN  Y7, Y6, Y3
-	VPXOR   Y5, Y3, Y3
-	VMOVDQU Y3, 1152(DI)
-	VPANDN  Y8, Y7, Y4
-	VPXOR   Y6, Y4, Y4
-	VMOVDQU Y4, 256(DI)
-
-	// Round 4 of 4, theta: column parities
-	VPXOR  (DI), Y0, Y0
-	VPXOR  704(DI), Y1, Y1
-	VPXOR  1408(DI), Y2, Y2
-	VPXOR  512(DI), Y3, Y3
-	VPXOR  1216(DI), Y4, Y4
-	VPXOR  960(DI), Y0, Y0
-	VPXOR  64(DI), Y1, Y1
-	VPXOR  768(DI), Y2, Y2
-	VPXOR  1472(DI), Y3, Y3
-	VPXOR  576(DI), Y4, Y4
-	VPXOR  320(DI), Y0, Y0
-	VPXOR  1024(DI), Y1, Y1
-	VPXOR  128(DI), Y2, Y2
-	VPXOR  832(DI), Y3, Y3
-	VPXOR  1536(DI), Y4, Y4
-	VPXOR  1280(DI), Y0, Y0
-	VPXOR  384(DI), Y1, Y1
-	VPXOR  1088(DI), Y2, Y2
-	VPXOR  192(DI), Y3, Y3
-	VPXOR  896(DI), Y4, Y4
-	VPADDQ Y1, Y1, Y15
-	VPSRLQ $0x3f, Y1, Y5
-	VPXOR  Y4, Y15, Y15
-	VPXOR  Y15, Y5, Y5
-	VPADDQ Y2, Y2, Y15
-	VPSRLQ $0x3f, Y2, Y6
-	VPXOR  Y0, Y15, Y15
-	VPXOR  Y15, Y6, Y6
-	VPADDQ Y3, Y3, Y15
-	VPSRLQ $0x3f, Y3, Y7
-	VPXOR  Y1, Y15, Y15
-	VPXOR  Y15, Y7, Y7
-	VPADDQ Y4, Y4, Y15
-	VPSRLQ $0x3f, Y4, Y8
-	VPXOR  Y2, Y15, Y15
-	VPXOR  Y15, Y8, Y8
-	VPADDQ Y0, Y0, Y15
-	VPSRLQ $0x3f, Y0, Y9
-	VPXOR  Y3, Y15, Y15
-	VPXOR  Y15, Y9, Y9
-
-	// Row 0: theta, rho and pi
-	VPXOR  (DI), Y5, Y0
-	VPXOR  64(DI), Y6, Y1
-	VPSLLQ $0x2c, Y1, Y15
-	VPSRLQ $0x14, Y1, Y1
-	VPOR   Y15, Y1, Y1
-	VPXOR  128(DI), Y7, Y2
-	VPSLLQ $0x2b, Y2, Y15
-	VPSRLQ $0x15, Y2, Y2
-	VPOR   Y15, Y2, Y2
-	VPXOR  192(DI), Y8, Y3
-	VPSLLQ $0x15, Y3, Y15
-	VPSRLQ $0x2b, Y3, Y3
-	VPOR   Y15, Y3, Y3
-	VPXOR  256(DI), Y9, Y4
-	VPSLLQ $0x0e, Y4, Y15
-	VPSRLQ $0x32, Y4, Y4
-	VPOR   Y15, Y4, Y4
-
-	// Row 0: chi
-	VPANDN       Y2, Y1, Y10
-	VPXOR        Y0, Y10, Y10
-	VPBROADCASTQ 24(R12), Y15
-	VPXOR        Y15, Y10, Y10
-	VMOVDQU      Y10, (DI)
-	VPANDN       Y3, Y2, Y11
-	VPXOR        Y1, Y11, Y11
+	VPXOR        1088(DI), Y1, Y13
+	VPXOR        Y12, Y9, Y9
+	VPSLLQ       $0x0f, Y13, Y12
+	VMOVDQU      Y9, 128(DI)
+	VPSRLQ       $0x31, Y13, Y9
+	VPANDN       Y7, Y4, Y13
+	VPOR         Y12, Y9, Y9
+	VPXOR        Y13, Y3, Y3
+	VPXOR        1472(DI), Y2, Y12
+	VPSHUFB      rol56<>+0(SB), Y12, Y12
+	VMOVDQU      Y3, 512(DI)
+	VPXOR        256(DI), Y0, Y3
+	VPANDN       Y8, Y7, Y7
+	VPSLLQ       $0x1b, Y3, Y8
+	VPXOR        Y7, Y4, Y4
+	VPSRLQ       $0x25, Y3, Y3
+	VMOVDQU      Y4, 896(DI)
+	VPOR         Y8, Y3, Y3
+	VPANDN       Y11, Y10, Y4
+	VPXOR        1280(DI), Y5, Y7
+	VPSLLQ       $0x12, Y7, Y8
+	VPXOR        Y4, Y3, Y4
+	VPSRLQ       $0x2e, Y7, Y7
+	VMOVDQU      Y4, 320(DI)
+	VPOR         Y8, Y7, Y4
+	VPANDN       Y9, Y11, Y7
+	VPXOR        64(DI), Y6, Y8
+	VPXOR        Y7, Y10, Y7
+	VPSLLQ       $0x01, Y8, Y13
+	VMOVDQU      Y7, 704(DI)
+	VPSRLQ       $0x3f, Y8, Y7
+	VPOR         Y13, Y7, Y7
+	VPANDN       Y12, Y9, Y8
+	VPXOR        448(DI), Y1, Y13
+	VPXOR        Y8, Y11, Y8
+	VPSLLQ       $0x06, Y13, Y11
+	VMOVDQU      Y8, 1088(DI)
+	VPSRLQ       $0x3a, Y13, Y8
+	VPANDN       Y3, Y12, Y13
+	VPOR         Y11, Y8, Y8
+	VPXOR        Y13, Y9, Y9
+	VPXOR        832(DI), Y2, Y11
+	VPSLLQ       $0x19, Y11, Y13
+	VMOVDQU      Y9, 1472(DI)
+	VPSRLQ       $0x27, Y11, Y9
+	VPANDN       Y10, Y3, Y3
+	VPOR         Y13, Y9, Y9
+	VPXOR        Y3, Y12, Y3
+	VPXOR        1216(DI), Y0, Y10
+	VMOVDQU      Y3, 256(DI)
+	VPSHUFB      rol8<>+0(SB), Y10, Y3
+	VPANDN       Y9, Y8, Y10
+	VPXOR        640(DI), Y5, Y11
+	VPSLLQ       $0x03, Y11, Y12
+	VPXOR        Y10, Y7, Y10
+	VPSRLQ       $0x3d, Y11, Y11
+	VMOVDQU      Y10, 1280(DI)
+	VPOR         Y12, Y11, Y10
+	VPANDN       Y3, Y9, Y11
+	VPXOR        1024(DI), Y6, Y12
+	VPSLLQ       $0x2d, Y12, Y13
+	VPXOR        Y11, Y8, Y11
+	VPSRLQ       $0x13, Y12, Y12
 	VMOVDQU      Y11, 64(DI)
+	VPOR         Y13, Y12, Y11
 	VPANDN       Y4, Y3, Y12
-	VPXOR        Y2, Y12, Y12
-	VMOVDQU      Y12, 128(DI)
-	VPANDN       Y0, Y4, Y13
-	VPXOR        Y3, Y13, Y13
-	VMOVDQU      Y13, 192(DI)
-	VPANDN       Y1, Y0, Y14
-	VPXOR        Y4, Y14, Y14
-	VMOVDQU      Y14, 256(DI)
+	VPXOR        1408(DI), Y1, Y13
+	VPSLLQ       $0x3d, Y13, Y14
+	VPXOR        Y12, Y9, Y9
+	VPSRLQ       $0x03, Y13, Y12
+	VMOVDQU      Y9, 448(DI)
+	VPOR         Y14, Y12, Y9
+	VPANDN       Y7, Y4, Y12
+	VPXOR        192(DI), Y2, Y13
+	VPSLLQ       $0x1c, Y13, Y14
+	VPXOR        Y12, Y3, Y3
+	VPSRLQ       $0x24, Y13, Y12
+	VMOVDQU      Y3, 832(DI)
+	VPOR         Y14, Y12, Y3
+	VPANDN       Y8, Y7, Y7
+	VPXOR        576(DI), Y0, Y8
+	VPSLLQ       $0x14, Y8, Y12
+	VPXOR        Y7, Y4, Y4
+	VPSRLQ       $0x2c, Y8, Y7
+	VMOVDQU      Y4, 1216(DI)
+	VPOR         Y12, Y7, Y4
+	VPANDN       Y10, Y4, Y7
+	VPXOR        (DI), Y5, Y5
+	VPXOR        384(DI), Y6, Y6
+	VPXOR        Y7, Y3, Y7
+	VPSLLQ       $0x2c, Y6, Y8
+	VMOVDQU      Y7, 640(DI)
+	VPSRLQ       $0x14, Y6, Y6
+	VPANDN       Y11, Y10, Y12
+	VPOR         Y8, Y6, Y6
+	VPXOR        Y12, Y4, Y8
+	VPXOR        768(DI), Y1, Y1
+	VMOVDQU      Y8, 1024(DI)
+	VPSLLQ       $0x2b, Y1, Y12
+	VPANDN       Y9, Y11, Y13
+	VPSRLQ       $0x15, Y1, Y1
+	VPXOR        Y13, Y10, Y10
+	VPOR         Y12, Y1, Y12
+	VPXOR        1152(DI), Y2, Y1
+	VMOVDQU      Y10, 1408(DI)
+	VPSLLQ       $0x15, Y1, Y2
+	VPANDN       Y3, Y9, Y13
+	VPSRLQ       $0x2b, Y1, Y1
+	VPXOR        Y13, Y11, Y11
+	VPOR         Y2, Y1, Y13
+	VMOVDQU      Y11, 192(DI)
+	VPXOR        1536(DI), Y0, Y0
+	VPANDN       Y4, Y3, Y1
+	VPSLLQ       $0x0e, Y0, Y2
+	VPXOR        Y1, Y9, Y1
+	VPSRLQ       $0x32, Y0, Y0
+	VMOVDQU      Y1, 576(DI)
+	VPOR         Y2, Y0, Y4
+	VPXOR        960(DI), Y7, Y0
+	VPXOR        1344(DI), Y8, Y2
+	VPXOR        128(DI), Y10, Y3
+	VPXOR        512(DI), Y11, Y7
+	VPXOR        896(DI), Y1, Y1
+	VPXOR        320(DI), Y0, Y0
+	VPXOR        704(DI), Y2, Y2
+	VPXOR        1088(DI), Y3, Y3
+	VPXOR        1472(DI), Y7, Y7
+	VPXOR        256(DI), Y1, Y1
+	VPXOR        1280(DI), Y0, Y0
+	VPXOR        64(DI), Y2, Y2
+	VPXOR        448(DI), Y3, Y3
+	VPXOR        832(DI), Y7, Y7
+	VPXOR        1216(DI), Y1, Y8
+	VPANDN       Y12, Y6, Y1
+	VPXOR        Y1, Y5, Y1
+	VPBROADCASTQ (R12), Y9
+	VPXOR        Y9, Y1, Y1
+	VMOVDQU      Y1, (DI)
+	VPXOR        Y1, Y0, Y0
+	VPANDN       Y13, Y12, Y1
+	VPXOR        Y1, Y6, Y1
+	VMOVDQU      Y1, 384(DI)
+	VPXOR        Y1, Y2, Y1
+	VPANDN       Y4, Y13, Y2
+	VPXOR        Y2, Y12, Y2
+	VMOVDQU      Y2, 768(DI)
+	VPXOR        Y2, Y3, Y2
+	VPANDN       Y5, Y4, Y3
+	VPXOR        Y3, Y13, Y3
+	VMOVDQU      Y3, 1152(DI)
+	VPXOR        Y3, Y7, Y3
+	VPANDN       Y6, Y5, Y5
+	VPXOR        Y5, Y4, Y4
+	VMOVDQU      Y4, 1536(DI)
+	VPXOR        Y4, Y8, Y4
 
-	// Row 1: theta, rho and pi
-	VPXOR  512(DI), Y8, Y0
-	VPSLLQ $0x1c, Y0, Y15
-	VPSRLQ $0x24, Y0, Y0
-	VPOR   Y15, Y0, Y0
-	VPXOR  576(DI), Y9, Y1
-	VPSLLQ $0x14, Y1, Y15
-	VPSRLQ $0x2c, Y1, Y1
-	VPOR   Y15, Y1, Y1
-	VPXOR  320(DI), Y5, Y2
-	VPSLLQ $0x03, Y2, Y15
-	VPSRLQ $0x3d, Y2, Y2
-	VPOR   Y15, Y2, Y2
-	VPXOR  384(DI), Y6, Y3
-	VPSLLQ $0x2d, Y3, Y15
-	VPSRLQ $0x13, Y3, Y3
-	VPOR   Y15, Y3, Y3
-	VPXOR  448(DI), Y7, Y4
-	VPSLLQ $0x3d, Y4, Y15
-	VPSRLQ $0x03, Y4, Y4
-	VPOR   Y15, Y4, Y4
+	// Round 2 of 4
+	VPADDQ       Y1, Y1, Y5
+	VPSRLQ       $0x3f, Y1, Y6
+	VPXOR        Y5, Y4, Y5
+	VPXOR        Y6, Y5, Y5
+	VPADDQ       Y2, Y2, Y6
+	VPSRLQ       $0x3f, Y2, Y7
+	VPXOR        Y6, Y0, Y6
+	VPXOR        Y7, Y6, Y6
+	VPADDQ       Y3, Y3, Y7
+	VPSRLQ       $0x3f, Y3, Y8
+	VPXOR        Y7, Y1, Y1
+	VPXOR        Y8, Y1, Y1
+	VPADDQ       Y4, Y4, Y7
+	VPSRLQ       $0x3f, Y4, Y4
+	VPXOR        Y7, Y2, Y2
+	VPXOR        Y4, Y2, Y2
+	VPADDQ       Y0, Y0, Y4
+	VPSRLQ       $0x3f, Y0, Y0
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y0, Y3, Y0
+	VPXOR        320(DI), Y5, Y3
+	VPSLLQ       $0x29, Y3, Y4
+	VPSRLQ       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        1344(DI), Y6, Y4
+	VPSLLQ       $0x02, Y4, Y7
+	VPSRLQ       $0x3e, Y4, Y4
+	VPOR         Y7, Y4, Y4
+	VPXOR        768(DI), Y1, Y7
+	VPSLLQ       $0x3e, Y7, Y8
+	VPSRLQ       $0x02, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        192(DI), Y2, Y8
+	VPSLLQ       $0x37, Y8, Y9
+	VPSRLQ       $0x09, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        1216(DI), Y0, Y9
+	VPSLLQ       $0x27, Y9, Y10
+	VPSRLQ       $0x19, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPANDN       Y9, Y8, Y10
+	VPXOR        640(DI), Y5, Y11
+	VPSLLQ       $0x24, Y11, Y12
+	VPXOR        Y10, Y7, Y10
+	VPSRLQ       $0x1c, Y11, Y11
+	VMOVDQU      Y10, 320(DI)
+	VPOR         Y12, Y11, Y10
+	VPANDN       Y3, Y9, Y11
+	VPXOR        64(DI), Y6, Y12
+	VPXOR        Y11, Y8, Y11
+	VPSLLQ       $0x0a, Y12, Y13
+	VMOVDQU      Y11, 1344(DI)
+	VPSRLQ       $0x36, Y12, Y11
+	VPOR         Y13, Y11, Y11
+	VPANDN       Y4, Y3, Y12
+	VPXOR        1088(DI), Y1, Y13
+	VPXOR        Y12, Y9, Y9
+	VPSLLQ       $0x0f, Y13, Y12
+	VMOVDQU      Y9, 768(DI)
+	VPSRLQ       $0x31, Y13, Y9
+	VPANDN       Y7, Y4, Y13
+	VPOR         Y12, Y9, Y9
+	VPXOR        Y13, Y3, Y3
+	VPXOR        512(DI), Y2, Y12
+	VPSHUFB      rol56<>+0(SB), Y12, Y12
+	VMOVDQU      Y3, 192(DI)
+	VPXOR        1536(DI), Y0, Y3
+	VPANDN       Y8, Y7, Y7
+	VPSLLQ       $0x1b, Y3, Y8
+	VPXOR        Y7, Y4, Y4
+	VPSRLQ       $0x25, Y3, Y3
+	VMOVDQU      Y4, 1216(DI)
+	VPOR         Y8, Y3, Y3
+	VPANDN       Y11, Y10, Y4
+	VPXOR        960(DI), Y5, Y7
+	VPSLLQ       $0x12, Y7, Y8
+	VPXOR        Y4, Y3, Y4
+	VPSRLQ       $0x2e, Y7, Y7
+	VMOVDQU      Y4, 640(DI)
+	VPOR         Y8, Y7, Y4
+	VPANDN       Y9, Y11, Y7
+	VPXOR        384(DI), Y6, Y8
+	VPXOR        Y7, Y10, Y7
+	VPSLLQ       $0x01, Y8, Y13
+	VMOVDQU      Y7, 64(DI)
+	VPSRLQ       $0x3f, Y8, Y7
+	VPOR         Y13, Y7, Y7
+	VPANDN       Y12, Y9, Y8
+	VPXOR        1408(DI), Y1, Y13
+	VPXOR        Y8, Y11, Y8
+	VPSLLQ       $0x06, Y13, Y11
+	VMOVDQU      Y8, 1088(DI)
+	VPSRLQ       $0x3a, Y13, Y8
+	VPANDN       Y3, Y12, Y13
+	VPOR         Y11, Y8, Y8
+	VPXOR        Y13, Y9, Y9
+	VPXOR        832(DI), Y2, Y11
+	VPSLLQ       $0x19, Y11, Y13
+	VMOVDQU      Y9, 512(DI)
+	VPSRLQ       $0x27, Y11, Y9
+	VPANDN       Y10, Y3, Y3
+	VPOR         Y13, Y9, Y9
+	VPXOR        Y3, Y12, Y3
+	VPXOR        256(DI), Y0, Y10
+	VMOVDQU      Y3, 1536(DI)
+	VPSHUFB      rol8<>+0(SB), Y10, Y3
+	VPANDN       Y9, Y8, Y10
+	VPXOR        1280(DI), Y5, Y11
+	VPSLLQ       $0x03, Y11, Y12
+	VPXOR        Y10, Y7, Y10
+	VPSRLQ       $0x3d, Y11, Y11
+	VMOVDQU      Y10, 960(DI)
+	VPOR         Y12, Y11, Y10
+	VPANDN       Y3, Y9, Y11
+	VPXOR        704(DI), Y6, Y12
+	VPSLLQ       $0x2d, Y12, Y13
+	VPXOR        Y11, Y8, Y11
+	VPSRLQ       $0x13, Y12, Y12
+	VMOVDQU      Y11, 384(DI)
+	VPOR         Y13, Y12, Y11
+	VPANDN       Y4, Y3, Y12
+	VPXOR        128(DI), Y1, Y13
+	VPSLLQ       $0x3d, Y13, Y14
+	VPXOR        Y12, Y9, Y9
+	VPSRLQ       $0x03, Y13, Y12
+	VMOVDQU      Y9, 1408(DI)
+	VPOR         Y14, Y12, Y9
+	VPANDN       Y7, Y4, Y12
+	VPXOR        1152(DI), Y2, Y13
+	VPSLLQ       $0x1c, Y13, Y14
+	VPXOR        Y12, Y3, Y3
+	VPSRLQ       $0x24, Y13, Y12
+	VMOVDQU      Y3, 832(DI)
+	VPOR         Y14, Y12, Y3
+	VPANDN       Y8, Y7, Y7
+	VPXOR        576(DI), Y0, Y8
+	VPSLLQ       $0x14, Y8, Y12
+	VPXOR        Y7, Y4, Y4
+	VPSRLQ       $0x2c, Y8, Y7
+	VMOVDQU      Y4, 256(DI)
+	VPOR         Y12, Y7, Y4
+	VPANDN       Y10, Y4, Y7
+	VPXOR        (DI), Y5, Y5
+	VPXOR        1024(DI), Y6, Y6
+	VPXOR        Y7, Y3, Y7
+	VPSLLQ       $0x2c, Y6, Y8
+	VMOVDQU      Y7, 1280(DI)
+	VPSRLQ       $0x14, Y6, Y6
+	VPANDN       Y11, Y10, Y12
+	VPOR         Y8, Y6, Y6
+	VPXOR        Y12, Y4, Y8
+	VPXOR        448(DI), Y1, Y1
+	VMOVDQU      Y8, 704(DI)
+	VPSLLQ       $0x2b, Y1, Y12
+	VPANDN       Y9, Y11, Y13
+	VPSRLQ       $0x15, Y1, Y1
+	VPXOR        Y13, Y10, Y10
+	VPOR         Y12, Y1, Y12
+	VPXOR        1472(DI), Y2, Y1
+	VMOVDQU      Y10, 128(DI)
+	VPSLLQ       $0x15, Y1, Y2
+	VPANDN       Y3, Y9, Y13
+	VPSRLQ       $0x2b, Y1, Y1
+	VPXOR        Y13, Y11, Y11
+	VPOR         Y2, Y1, Y13
+	VMOVDQU      Y11, 1152(DI)
+	VPXOR        896(DI), Y0, Y0
+	VPANDN       Y4, Y3, Y1
+	VPSLLQ       $0x0e, Y0, Y2
+	VPXOR        Y1, Y9, Y1
+	VPSRLQ       $0x32, Y0, Y0
+	VMOVDQU      Y1, 576(DI)
+	VPOR         Y2, Y0, Y4
+	VPXOR        320(DI), Y7, Y0
+	VPXOR        1344(DI), Y8, Y2
+	VPXOR        768(DI), Y10, Y3
+	VPXOR        192(DI), Y11, Y7
+	VPXOR        1216(DI), Y1, Y1
+	VPXOR        640(DI), Y0, Y0
+	VPXOR        64(DI), Y2, Y2
+	VPXOR        1088(DI), Y3, Y3
+	VPXOR        512(DI), Y7, Y7
+	VPXOR        1536(DI), Y1, Y1
+	VPXOR        960(DI), Y0, Y0
+	VPXOR        384(DI), Y2, Y2
+	VPXOR        1408(DI), Y3, Y3
+	VPXOR        832(DI), Y7, Y7
+	VPXOR        256(DI), Y1, Y8
+	VPANDN       Y12, Y6, Y1
+	VPXOR        Y1, Y5, Y1
+	VPBROADCASTQ 8(R12), Y9
+	VPXOR        Y9, Y1, Y1
+	VMOVDQU      Y1, (DI)
+	VPXOR        Y1, Y0, Y0
+	VPANDN       Y13, Y12, Y1
+	VPXOR        Y1, Y6, Y1
+	VMOVDQU      Y1, 1024(DI)
+	VPXOR        Y1, Y2, Y1
+	VPANDN       Y4, Y13, Y2
+	VPXOR        Y2, Y12, Y2
+	VMOVDQU      Y2, 448(DI)
+	VPXOR        Y2, Y3, Y2
+	VPANDN       Y5, Y4, Y3
+	VPXOR        Y3, Y13, Y3
+	VMOVDQU      Y3, 1472(DI)
+	VPXOR        Y3, Y7, Y3
+	VPANDN       Y6, Y5, Y5
+	VPXOR        Y5, Y4, Y4
+	VMOVDQU      Y4, 896(DI)
+	VPXOR        Y4, Y8, Y4
 
-	// Row 1: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 320(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 384(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 448(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 512(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 576(DI)
+	// Round 3 of 4
+	VPADDQ       Y1, Y1, Y5
+	VPSRLQ       $0x3f, Y1, Y6
+	VPXOR        Y5, Y4, Y5
+	VPXOR        Y6, Y5, Y5
+	VPADDQ       Y2, Y2, Y6
+	VPSRLQ       $0x3f, Y2, Y7
+	VPXOR        Y6, Y0, Y6
+	VPXOR        Y7, Y6, Y6
+	VPADDQ       Y3, Y3, Y7
+	VPSRLQ       $0x3f, Y3, Y8
+	VPXOR        Y7, Y1, Y1
+	VPXOR        Y8, Y1, Y1
+	VPADDQ       Y4, Y4, Y7
+	VPSRLQ       $0x3f, Y4, Y4
+	VPXOR        Y7, Y2, Y2
+	VPXOR        Y4, Y2, Y2
+	VPADDQ       Y0, Y0, Y4
+	VPSRLQ       $0x3f, Y0, Y0
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y0, Y3, Y0
+	VPXOR        640(DI), Y5, Y3
+	VPSLLQ       $0x29, Y3, Y4
+	VPSRLQ       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        1344(DI), Y6, Y4
+	VPSLLQ       $0x02, Y4, Y7
+	VPSRLQ       $0x3e, Y4, Y4
+	VPOR         Y7, Y4, Y4
+	VPXOR        448(DI), Y1, Y7
+	VPSLLQ       $0x3e, Y7, Y8
+	VPSRLQ       $0x02, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        1152(DI), Y2, Y8
+	VPSLLQ       $0x37, Y8, Y9
+	VPSRLQ       $0x09, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        256(DI), Y0, Y9
+	VPSLLQ       $0x27, Y9, Y10
+	VPSRLQ       $0x19, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPANDN       Y9, Y8, Y10
+	VPXOR        1280(DI), Y5, Y11
+	VPSLLQ       $0x24, Y11, Y12
+	VPXOR        Y10, Y7, Y10
+	VPSRLQ       $0x1c, Y11, Y11
+	VMOVDQU      Y10, 640(DI)
+	VPOR         Y12, Y11, Y10
+	VPANDN       Y3, Y9, Y11
+	VPXOR        384(DI), Y6, Y12
+	VPXOR        Y11, Y8, Y11
+	VPSLLQ       $0x0a, Y12, Y13
+	VMOVDQU      Y11, 1344(DI)
+	VPSRLQ       $0x36, Y12, Y11
+	VPOR         Y13, Y11, Y11
+	VPANDN       Y4, Y3, Y12
+	VPXOR        1088(DI), Y1, Y13
+	VPXOR        Y12, Y9, Y9
+	VPSLLQ       $0x0f, Y13, Y12
+	VMOVDQU      Y9, 448(DI)
+	VPSRLQ       $0x31, Y13, Y9
+	VPANDN       Y7, Y4, Y13
+	VPOR         Y12, Y9, Y9
+	VPXOR        Y13, Y3, Y3
+	VPXOR        192(DI), Y2, Y12
+	VPSHUFB      rol56<>+0(SB), Y12, Y12
+	VMOVDQU      Y3, 1152(DI)
+	VPXOR        896(DI), Y0, Y3
+	VPANDN       Y8, Y7, Y7
+	VPSLLQ       $0x1b, Y3, Y8
+	VPXOR        Y7, Y4, Y4
+	VPSRLQ       $0x25, Y3, Y3
+	VMOVDQU      Y4, 256(DI)
+	VPOR         Y8, Y3, Y3
+	VPANDN       Y11, Y10, Y4
+	VPXOR        320(DI), Y5, Y7
+	VPSLLQ       $0x12, Y7, Y8
+	VPXOR        Y4, Y3, Y4
+	VPSRLQ       $0x2e, Y7, Y7
+	VMOVDQU      Y4, 1280(DI)
+	VPOR         Y8, Y7, Y4
+	VPANDN       Y9, Y11, Y7
+	VPXOR        1024(DI), Y6, Y8
+	VPXOR        Y7, Y10, Y7
+	VPSLLQ       $0x01, Y8, Y13
+	VMOVDQU      Y7, 384(DI)
+	VPSRLQ       $0x3f, Y8, Y7
+	VPOR         Y13, Y7, Y7
+	VPANDN       Y12, Y9, Y8
+	VPXOR        128(DI), Y1, Y13
+	VPXOR        Y8, Y11, Y8
+	VPSLLQ       $0x06, Y13, Y11
+	VMOVDQU      Y8, 1088(DI)
+	VPSRLQ       $0x3a, Y13, Y8
+	VPANDN       Y3, Y12, Y13
+	VPOR         Y11, Y8, Y8
+	VPXOR        Y13, Y9, Y9
+	VPXOR        832(DI), Y2, Y11
+	VPSLLQ       $0x19, Y11, Y13
+	VMOVDQU      Y9, 192(DI)
+	VPSRLQ       $0x27, Y11, Y9
+	VPANDN       Y10, Y3, Y3
+	VPOR         Y13, Y9, Y9
+	VPXOR        Y3, Y12, Y3
+	VPXOR        1536(DI), Y0, Y10
+	VMOVDQU      Y3, 896(DI)
+	VPSHUFB      rol8<>+0(SB), Y10, Y3
+	VPANDN       Y9, Y8, Y10
+	VPXOR        960(DI), Y5, Y11
+	VPSLLQ       $0x03, Y11, Y12
+	VPXOR        Y10, Y7, Y10
+	VPSRLQ       $0x3d, Y11, Y11
+	VMOVDQU      Y10, 320(DI)
+	VPOR         Y12, Y11, Y10
+	VPANDN       Y3, Y9, Y11
+	VPXOR        64(DI), Y6, Y12
+	VPSLLQ       $0x2d, Y12, Y13
+	VPXOR        Y11, Y8, Y11
+	VPSRLQ       $0x13, Y12, Y12
+	VMOVDQU      Y11, 1024(DI)
+	VPOR         Y13, Y12, Y11
+	VPANDN       Y4, Y3, Y12
+	VPXOR        768(DI), Y1, Y13
+	VPSLLQ       $0x3d, Y13, Y14
+	VPXOR        Y12, Y9, Y9
+	VPSRLQ       $0x03, Y13, Y12
+	VMOVDQU      Y9, 128(DI)
+	VPOR         Y14, Y12, Y9
+	VPANDN       Y7, Y4, Y12
+	VPXOR        1472(DI), Y2, Y13
+	VPSLLQ       $0x1c, Y13, Y14
+	VPXOR        Y12, Y3, Y3
+	VPSRLQ       $0x24, Y13, Y12
+	VMOVDQU      Y3, 832(DI)
+	VPOR         Y14, Y12, Y3
+	VPANDN       Y8, Y7, Y7
+	VPXOR        576(DI), Y0, Y8
+	VPSLLQ       $0x14, Y8, Y12
+	VPXOR        Y7, Y4, Y4
+	VPSRLQ       $0x2c, Y8, Y7
+	VMOVDQU      Y4, 1536(DI)
+	VPOR         Y12, Y7, Y4
+	VPANDN       Y10, Y4, Y7
+	VPXOR        (DI), Y5, Y5
+	VPXOR        704(DI), Y6, Y6
+	VPXOR        Y7, Y3, Y7
+	VPSLLQ       $0x2c, Y6, Y8
+	VMOVDQU      Y7, 960(DI)
+	VPSRLQ       $0x14, Y6, Y6
+	VPANDN       Y11, Y10, Y12
+	VPOR         Y8, Y6, Y6
+	VPXOR        Y12, Y4, Y8
+	VPXOR        1408(DI), Y1, Y1
+	VMOVDQU      Y8, 64(DI)
+	VPSLLQ       $0x2b, Y1, Y12
+	VPANDN       Y9, Y11, Y13
+	VPSRLQ       $0x15, Y1, Y1
+	VPXOR        Y13, Y10, Y10
+	VPOR         Y12, Y1, Y12
+	VPXOR        512(DI), Y2, Y1
+	VMOVDQU      Y10, 768(DI)
+	VPSLLQ       $0x15, Y1, Y2
+	VPANDN       Y3, Y9, Y13
+	VPSRLQ       $0x2b, Y1, Y1
+	VPXOR        Y13, Y11, Y11
+	VPOR         Y2, Y1, Y13
+	VMOVDQU      Y11, 1472(DI)
+	VPXOR        1216(DI), Y0, Y0
+	VPANDN       Y4, Y3, Y1
+	VPSLLQ       $0x0e, Y0, Y2
+	VPXOR        Y1, Y9, Y1
+	VPSRLQ       $0x32, Y0, Y0
+	VMOVDQU      Y1, 576(DI)
+	VPOR         Y2, Y0, Y4
+	VPXOR        640(DI), Y7, Y0
+	VPXOR        1344(DI), Y8, Y2
+	VPXOR        448(DI), Y10, Y3
+	VPXOR        1152(DI), Y11, Y7
+	VPXOR        256(DI), Y1, Y1
+	VPXOR        1280(DI), Y0, Y0
+	VPXOR        384(DI), Y2, Y2
+	VPXOR        1088(DI), Y3, Y3
+	VPXOR        192(DI), Y7, Y7
+	VPXOR        896(DI), Y1, Y1
+	VPXOR        320(DI), Y0, Y0
+	VPXOR        1024(DI), Y2, Y2
+	VPXOR        128(DI), Y3, Y3
+	VPXOR        832(DI), Y7, Y7
+	VPXOR        1536(DI), Y1, Y8
+	VPANDN       Y12, Y6, Y1
+	VPXOR        Y1, Y5, Y1
+	VPBROADCASTQ 16(R12), Y9
+	VPXOR        Y9, Y1, Y1
+	VMOVDQU      Y1, (DI)
+	VPXOR        Y1, Y0, Y0
+	VPANDN       Y13, Y12, Y1
+	VPXOR        Y1, Y6, Y1
+	VMOVDQU      Y1, 704(DI)
+	VPXOR        Y1, Y2, Y1
+	VPANDN       Y4, Y13, Y2
+	VPXOR        Y2, Y12, Y2
+	VMOVDQU      Y2, 1408(DI)
+	VPXOR        Y2, Y3, Y2
+	VPANDN       Y5, Y4, Y3
+	VPXOR        Y3, Y13, Y3
+	VMOVDQU      Y3, 512(DI)
+	VPXOR        Y3, Y7, Y3
+	VPANDN       Y6, Y5, Y5
+	VPXOR        Y5, Y4, Y4
+	VMOVDQU      Y4, 1216(DI)
+	VPXOR        Y4, Y8, Y4
 
-	// Row 2: theta, rho and pi
-	VPXOR   704(DI), Y6, Y0
-	VPSLLQ  $0x01, Y0, Y15
-	VPSRLQ  $0x3f, Y0, Y0
-	VPOR    Y15, Y0, Y0
-	VPXOR   768(DI), Y7, Y1
-	VPSLLQ  $0x06, Y1, Y15
-	VPSRLQ  $0x3a, Y1, Y1
-	VPOR    Y15, Y1, Y1
-	VPXOR   832(DI), Y8, Y2
-	VPSLLQ  $0x19, Y2, Y15
-	VPSRLQ  $0x27, Y2, Y2
-	VPOR    Y15, Y2, Y2
-	VPXOR   896(DI), Y9, Y3
-	VPSHUFB rol8<>+0(SB), Y3, Y3
-	VPXOR   640(DI), Y5, Y4
-	VPSLLQ  $0x12, Y4, Y15
-	VPSRLQ  $0x2e, Y4, Y4
-	VPOR    Y15, Y4, Y4
-
-	// Row 2: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 640(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 704(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 768(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 832(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 896(DI)
-
-	// Row 3: theta, rho and pi
-	VPXOR   1216(DI), Y9, Y0
-	VPSLLQ  $0x1b, Y0, Y15
-	VPSRLQ  $0x25, Y0, Y0
-	VPOR    Y15, Y0, Y0
-	VPXOR   960(DI), Y5, Y1
-	VPSLLQ  $0x24, Y1, Y15
-	VPSRLQ  $0x1c, Y1, Y1
-	VPOR    Y15, Y1, Y1
-	VPXOR   1024(DI), Y6, Y2
-	VPSLLQ  $0x0a, Y2, Y15
-	VPSRLQ  $0x36, Y2, Y2
-	VPOR    Y15, Y2, Y2
-	VPXOR   1088(DI), Y7, Y3
-	VPSLLQ  $0x0f, Y3, Y15
-	VPSRLQ  $0x31, Y3, Y3
-	VPOR    Y15, Y3, Y3
-	VPXOR   1152(DI), Y8, Y4
-	VPSHUFB rol56<>+0(SB), Y4, Y4
-
-	// Row 3: chi
-	VPANDN  Y2, Y1, Y10
-	VPXOR   Y0, Y10, Y10
-	VMOVDQU Y10, 960(DI)
-	VPANDN  Y3, Y2, Y11
-	VPXOR   Y1, Y11, Y11
-	VMOVDQU Y11, 1024(DI)
-	VPANDN  Y4, Y3, Y12
-	VPXOR   Y2, Y12, Y12
-	VMOVDQU Y12, 1088(DI)
-	VPANDN  Y0, Y4, Y13
-	VPXOR   Y3, Y13, Y13
-	VMOVDQU Y13, 1152(DI)
-	VPANDN  Y1, Y0, Y14
-	VPXOR   Y4, Y14, Y14
-	VMOVDQU Y14, 1216(DI)
-
-	// Row 4: theta, rho and pi
-	VPXOR  1408(DI), Y7, Y7
-	VPSLLQ $0x3e, Y7, Y15
-	VPSRLQ $0x02, Y7, Y7
-	VPOR   Y15, Y7, Y7
-	VPXOR  1472(DI), Y8, Y8
-	VPSLLQ $0x37, Y8, Y15
-	VPSRLQ $0x09, Y8, Y8
-	VPOR   Y15, Y8, Y8
-	VPXOR  1536(DI), Y9, Y9
-	VPSLLQ $0x27, Y9, Y15
-	VPSRLQ $0x19, Y9, Y9
-	VPOR   Y15, Y9, Y9
-	VPXOR  1280(DI), Y5, Y5
-	VPSLLQ $0x29, Y5, Y15
-	VPSRLQ $0x17, Y5, Y5
-	VPOR   Y15, Y5, Y5
-	VPXOR  1344(DI), Y6, Y6
-	VPSLLQ $0x02, Y6, Y15
-	VPSRLQ $0x3e, Y6, Y6
-	VPOR   Y15, Y6, Y6
-
-	// Row 4: chi
-	VPANDN  Y9, Y8, Y0
-	VPXOR   Y7, Y0, Y0
-	VMOVDQU Y0, 1280(DI)
-	VPANDN  Y5, Y9, Y1
-	VPXOR   Y8, Y1, Y1
-	VMOVDQU Y1, 1344(DI)
-	VPANDN  Y6, Y5, Y2
-	VPXOR   Y9, Y2, Y2
-	VMOVDQU Y2, 1408(DI)
-	VPANDN  Y7, Y6, Y3
-	VPXOR   Y5, Y3, Y3
-	VMOVDQU Y3, 1472(DI)
-	VPANDN  Y8, Y7, Y4
-	VPXOR   Y6, Y4, Y4
-	VMOVDQU Y4, 1536(DI)
-	ADDQ    $0x20, R12
-	DECQ    R13
-	JNZ     rounds
-	DECQ    R11
-	JL      done
+	// Round 4 of 4
+	VPADDQ       Y1, Y1, Y5
+	VPSRLQ       $0x3f, Y1, Y6
+	VPXOR        Y5, Y4, Y5
+	VPXOR        Y6, Y5, Y5
+	VPADDQ       Y2, Y2, Y6
+	VPSRLQ       $0x3f, Y2, Y7
+	VPXOR        Y6, Y0, Y6
+	VPXOR        Y7, Y6, Y6
+	VPADDQ       Y3, Y3, Y7
+	VPSRLQ       $0x3f, Y3, Y8
+	VPXOR        Y7, Y1, Y1
+	VPXOR        Y8, Y1, Y1
+	VPADDQ       Y4, Y4, Y7
+	VPSRLQ       $0x3f, Y4, Y4
+	VPXOR        Y7, Y2, Y2
+	VPXOR        Y4, Y2, Y2
+	VPADDQ       Y0, Y0, Y4
+	VPSRLQ       $0x3f, Y0, Y0
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y0, Y3, Y0
+	VPXOR        1280(DI), Y5, Y3
+	VPSLLQ       $0x29, Y3, Y4
+	VPSRLQ       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        1344(DI), Y6, Y4
+	VPSLLQ       $0x02, Y4, Y7
+	VPSRLQ       $0x3e, Y4, Y4
+	VPOR         Y7, Y4, Y4
+	VPXOR        1408(DI), Y1, Y7
+	VPSLLQ       $0x3e, Y7, Y8
+	VPSRLQ       $0x02, Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPXOR        1472(DI), Y2, Y8
+	VPSLLQ       $0x37, Y8, Y9
+	VPSRLQ       $0x09, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        1536(DI), Y0, Y9
+	VPSLLQ       $0x27, Y9, Y10
+	VPSRLQ       $0x19, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPANDN       Y9, Y8, Y10
+	VPXOR        960(DI), Y5, Y11
+	VPSLLQ       $0x24, Y11, Y12
+	VPXOR        Y10, Y7, Y10
+	VPSRLQ       $0x1c, Y11, Y11
+	VMOVDQU      Y10, 1280(DI)
+	VPOR         Y12, Y11, Y10
+	VPANDN       Y3, Y9, Y11
+	VPXOR        1024(DI), Y6, Y12
+	VPXOR        Y11, Y8, Y11
+	VPSLLQ       $0x0a, Y12, Y13
+	VMOVDQU      Y11, 1344(DI)
+	VPSRLQ       $0x36, Y12, Y11
+	VPOR         Y13, Y11, Y11
+	VPANDN       Y4, Y3, Y12
+	VPXOR        1088(DI), Y1, Y13
+	VPXOR        Y12, Y9, Y9
+	VPSLLQ       $0x0f, Y13, Y12
+	VMOVDQU      Y9, 1408(DI)
+	VPSRLQ       $0x31, Y13, Y9
+	VPANDN       Y7, Y4, Y13
+	VPOR         Y12, Y9, Y9
+	VPXOR        Y13, Y3, Y3
+	VPXOR        1152(DI), Y2, Y12
+	VPSHUFB      rol56<>+0(SB), Y12, Y12
+	VMOVDQU      Y3, 1472(DI)
+	VPXOR        1216(DI), Y0, Y3
+	VPANDN       Y8, Y7, Y7
+	VPSLLQ       $0x1b, Y3, Y8
+	VPXOR        Y7, Y4, Y4
+	VPSRLQ       $0x25, Y3, Y3
+	VMOVDQU      Y4, 1536(DI)
+	VPOR         Y8, Y3, Y3
+	VPANDN       Y11, Y10, Y4
+	VPXOR        640(DI), Y5, Y7
+	VPSLLQ       $0x12, Y7, Y8
+	VPXOR        Y4, Y3, Y4
+	VPSRLQ       $0x2e, Y7, Y7
+	VMOVDQU      Y4, 960(DI)
+	VPOR         Y8, Y7, Y4
+	VPANDN       Y9, Y11, Y7
+	VPXOR        704(DI), Y6, Y8
+	VPXOR        Y7, Y10, Y7
+	VPSLLQ       $0x01, Y8, Y13
+	VMOVDQU      Y7, 1024(DI)
+	VPSRLQ       $0x3f, Y8, Y7
+	VPOR         Y13, Y7, Y7
+	VPANDN       Y12, Y9, Y8
+	VPXOR        768(DI), Y1, Y13
+	VPXOR        Y8, Y11, Y8
+	VPSLLQ       $0x06, Y13, Y11
+	VMOVDQU      Y8, 1088(DI)
+	VPSRLQ       $0x3a, Y13, Y8
+	VPANDN       Y3, Y12, Y13
+	VPOR         Y11, Y8, Y8
+	VPXOR        Y13, Y9, Y9
+	VPXOR        832(DI), Y2, Y11
+	VPSLLQ       $0x19, Y11, Y13
+	VMOVDQU      Y9, 1152(DI)
+	VPSRLQ       $0x27, Y11, Y9
+	VPANDN       Y10, Y3, Y3
+	VPOR         Y13, Y9, Y9
+	VPXOR        Y3, Y12, Y3
+	VPXOR        896(DI), Y0, Y10
+	VMOVDQU      Y3, 1216(DI)
+	VPSHUFB      rol8<>+0(SB), Y10, Y3
+	VPANDN       Y9, Y8, Y10
+	VPXOR        320(DI), Y5, Y11
+	VPSLLQ       $0x03, Y11, Y12
+	VPXOR        Y10, Y7, Y10
+	VPSRLQ       $0x3d, Y11, Y11
+	VMOVDQU      Y10, 640(DI)
+	VPOR         Y12, Y11, Y10
+	VPANDN       Y3, Y9, Y11
+	VPXOR        384(DI), Y6, Y12
+	VPSLLQ       $0x2d, Y12, Y13
+	VPXOR        Y11, Y8, Y11
+	VPSRLQ       $0x13, Y12, Y12
+	VMOVDQU      Y11, 704(DI)
+	VPOR         Y13, Y12, Y11
+	VPANDN       Y4, Y3, Y12
+	VPXOR        448(DI), Y1, Y13
+	VPSLLQ       $0x3d, Y13, Y14
+	VPXOR        Y12, Y9, Y9
+	VPSRLQ       $0x03, Y13, Y12
+	VMOVDQU      Y9, 768(DI)
+	VPOR         Y14, Y12, Y9
+	VPANDN       Y7, Y4, Y12
+	VPXOR        512(DI), Y2, Y13
+	VPSLLQ       $0x1c, Y13, Y14
+	VPXOR        Y12, Y3, Y3
+	VPSRLQ       $0x24, Y13, Y12
+	VMOVDQU      Y3, 832(DI)
+	VPOR         Y14, Y12, Y3
+	VPANDN       Y8, Y7, Y7
+	VPXOR        576(DI), Y0, Y8
+	VPSLLQ       $0x14, Y8, Y12
+	VPXOR        Y7, Y4, Y4
+	VPSRLQ       $0x2c, Y8, Y7
+	VMOVDQU      Y4, 896(DI)
+	VPOR         Y12, Y7, Y4
+	VPANDN       Y10, Y4, Y7
+	VPXOR        (DI), Y5, Y5
+	VPXOR        64(DI), Y6, Y6
+	VPXOR        Y7, Y3, Y7
+	VPSLLQ       $0x2c, Y6, Y8
+	VMOVDQU      Y7, 320(DI)
+	VPSRLQ       $0x14, Y6, Y6
+	VPANDN       Y11, Y10, Y12
+	VPOR         Y8, Y6, Y6
+	VPXOR        Y12, Y4, Y8
+	VPXOR        128(DI), Y1, Y1
+	VMOVDQU      Y8, 384(DI)
+	VPSLLQ       $0x2b, Y1, Y12
+	VPANDN       Y9, Y11, Y13
+	VPSRLQ       $0x15, Y1, Y1
+	VPXOR        Y13, Y10, Y10
+	VPOR         Y12, Y1, Y12
+	VPXOR        192(DI), Y2, Y1
+	VMOVDQU      Y10, 448(DI)
+	VPSLLQ       $0x15, Y1, Y2
+	VPANDN       Y3, Y9, Y13
+	VPSRLQ       $0x2b, Y1, Y1
+	VPXOR        Y13, Y11, Y11
+	VPOR         Y2, Y1, Y13
+	VMOVDQU      Y11, 512(DI)
+	VPXOR        256(DI), Y0, Y0
+	VPANDN       Y4, Y3, Y1
+	VPSLLQ       $0x0e, Y0, Y2
+	VPXOR        Y1, Y9, Y1
+	VPSRLQ       $0x32, Y0, Y0
+	VMOVDQU      Y1, 576(DI)
+	VPOR         Y2, Y0, Y4
+	VPXOR        1280(DI), Y7, Y0
+	VPXOR        1344(DI), Y8, Y2
+	VPXOR        1408(DI), Y10, Y3
+	VPXOR        1472(DI), Y11, Y7
+	VPXOR        1536(DI), Y1, Y1
+	VPXOR        960(DI), Y0, Y0
+	VPXOR        1024(DI), Y2, Y2
+	VPXOR        1088(DI), Y3, Y3
+	VPXOR        1152(DI), Y7, Y7
+	VPXOR        1216(DI), Y1, Y1
+	VPXOR        640(DI), Y0, Y0
+	VPXOR        704(DI), Y2, Y2
+	VPXOR        768(DI), Y3, Y3
+	VPXOR        832(DI), Y7, Y7
+	VPXOR        896(DI), Y1, Y8
+	VPANDN       Y12, Y6, Y1
+	VPXOR        Y1, Y5, Y1
+	VPBROADCASTQ 24(R12), Y9
+	VPXOR        Y9, Y1, Y1
+	VMOVDQU      Y1, (DI)
+	VPXOR        Y1, Y0, Y0
+	VPANDN       Y13, Y12, Y1
+	VPXOR        Y1, Y6, Y1
+	VMOVDQU      Y1, 64(DI)
+	VPXOR        Y1, Y2, Y1
+	VPANDN       Y4, Y13, Y2
+	VPXOR        Y2, Y12, Y2
+	VMOVDQU      Y2, 128(DI)
+	VPXOR        Y2, Y3, Y2
+	VPANDN       Y5, Y4, Y3
+	VPXOR        Y3, Y13, Y3
+	VMOVDQU      Y3, 192(DI)
+	VPXOR        Y3, Y7, Y3
+	VPANDN       Y6, Y5, Y5
+	VPXOR        Y5, Y4, Y4
+	VMOVDQU      Y4, 256(DI)
+	VPXOR        Y4, Y8, Y4
+	ADDQ         $0x20, R12
+	DECQ         R13
+	JNZ          rounds
+	DECQ         R11
+	JL           done
 
 	// Absorb a block
 	VMOVDQU     (AX), X10
@@ -1862,8 +1802,10 @@ rounds:
 	VINSERTI128 $0x01, (DX), Y11, Y11
 	VPUNPCKLQDQ Y11, Y10, Y12
 	VPUNPCKHQDQ Y11, Y10, Y13
+	VPXOR       Y12, Y0, Y0
 	VPXOR       (DI), Y12, Y12
 	VMOVDQU     Y12, (DI)
+	VPXOR       Y13, Y1, Y1
 	VPXOR       64(DI), Y13, Y13
 	VMOVDQU     Y13, 64(DI)
 	VMOVDQU     16(AX), X10
@@ -1872,8 +1814,10 @@ rounds:
 	VINSERTI128 $0x01, 16(DX), Y11, Y11
 	VPUNPCKLQDQ Y11, Y10, Y12
 	VPUNPCKHQDQ Y11, Y10, Y13
+	VPXOR       Y12, Y2, Y2
 	VPXOR       128(DI), Y12, Y12
 	VMOVDQU     Y12, 128(DI)
+	VPXOR       Y13, Y3, Y3
 	VPXOR       192(DI), Y13, Y13
 	VMOVDQU     Y13, 192(DI)
 	VMOVDQU     32(AX), X10
@@ -1882,8 +1826,10 @@ rounds:
 	VINSERTI128 $0x01, 32(DX), Y11, Y11
 	VPUNPCKLQDQ Y11, Y10, Y12
 	VPUNPCKHQDQ Y11, Y10, Y13
+	VPXOR       Y12, Y4, Y4
 	VPXOR       256(DI), Y12, Y12
 	VMOVDQU     Y12, 256(DI)
+	VPXOR       Y13, Y0, Y0
 	VPXOR       320(DI), Y13, Y13
 	VMOVDQU     Y13, 320(DI)
 	VMOVDQU     48(AX), X10
@@ -1892,8 +1838,10 @@ rounds:
 	VINSERTI128 $0x01, 48(DX), Y11, Y11
 	VPUNPCKLQDQ Y11, Y10, Y12
 	VPUNPCKHQDQ Y11, Y10, Y13
+	VPXOR       Y12, Y1, Y1
 	VPXOR       384(DI), Y12, Y12
 	VMOVDQU     Y12, 384(DI)
+	VPXOR       Y13, Y2, Y2
 	VPXOR       448(DI), Y13, Y13
 	VMOVDQU     Y13, 448(DI)
 	VMOVDQU     64(AX), X10
@@ -1902,8 +1850,10 @@ rounds:
 	VINSERTI128 $0x01, 64(DX), Y11, Y11
 	VPUNPCKLQDQ Y11, Y10, Y12
 	VPUNPCKHQDQ Y11, Y10, Y13
+	VPXOR       Y12, Y3, Y3
 	VPXOR       512(DI), Y12, Y12
 	VMOVDQU     Y12, 512(DI)
+	VPXOR       Y13, Y4, Y4
 	VPXOR       576(DI), Y13, Y13
 	VMOVDQU     Y13, 576(DI)
 	VMOVDQU     80(AX), X10
@@ -1912,8 +1862,10 @@ rounds:
 	VINSERTI128 $0x01, 80(DX), Y11, Y11
 	VPUNPCKLQDQ Y11, Y10, Y12
 	VPUNPCKHQDQ Y11, Y10, Y13
+	VPXOR       Y12, Y0, Y0
 	VPXOR       640(DI), Y12, Y12
 	VMOVDQU     Y12, 640(DI)
+	VPXOR       Y13, Y1, Y1
 	VPXOR       704(DI), Y13, Y13
 	VMOVDQU     Y13, 704(DI)
 	VMOVDQU     96(AX), X10
@@ -1922,8 +1874,10 @@ rounds:
 	VINSERTI128 $0x01, 96(DX), Y11, Y11
 	VPUNPCKLQDQ Y11, Y10, Y12
 	VPUNPCKHQDQ Y11, Y10, Y13
+	VPXOR       Y12, Y2, Y2
 	VPXOR       768(DI), Y12, Y12
 	VMOVDQU     Y12, 768(DI)
+	VPXOR       Y13, Y3, Y3
 	VPXOR       832(DI), Y13, Y13
 	VMOVDQU     Y13, 832(DI)
 	VMOVDQU     112(AX), X10
@@ -1932,8 +1886,10 @@ rounds:
 	VINSERTI128 $0x01, 112(DX), Y11, Y11
 	VPUNPCKLQDQ Y11, Y10, Y12
 	VPUNPCKHQDQ Y11, Y10, Y13
+	VPXOR       Y12, Y4, Y4
 	VPXOR       896(DI), Y12, Y12
 	VMOVDQU     Y12, 896(DI)
+	VPXOR       Y13, Y0, Y0
 	VPXOR       960(DI), Y13, Y13
 	VMOVDQU     Y13, 960(DI)
 	VMOVQ       128(AX), X10
@@ -1941,6 +1897,7 @@ rounds:
 	VMOVQ       128(CX), X11
 	VMOVHPS     128(DX), X11, X11
 	VINSERTI128 $0x01, X11, Y10, Y10
+	VPXOR       Y10, Y1, Y1
 	VPXOR       1024(DI), Y10, Y10
 	VMOVDQU     Y10, 1024(DI)
 	ADDQ        $0x00000088, AX

@@ -1,6 +1,9 @@
 package keccak
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
 // Lanes is the largest number of states that any machine advances together.
 const Lanes = 8
@@ -26,7 +29,8 @@ func AbsorbLanes(batch []Lane) {
 		return
 	}
 
-	var g group
+	var room groupRoom
+	g := group{a: room.aligned()}
 	var live [Lanes]running // one for each column of g that is in use
 	n, placed := 0, 0       // how many live, and how many of them g holds
 	for {
@@ -127,7 +131,8 @@ func SumLanes(states []*State, outs []*[Size]byte) {
 
 // sumGroup is SumLanes for at most LaneWidth states.
 func sumGroup(states []*State, outs []*[Size]byte) {
-	var g group
+	var room groupRoom
+	g := group{a: room.aligned()}
 	var from [Lanes]*[lanes]uint64
 	for i, s := range states {
 		from[i] = &s.a
@@ -139,17 +144,27 @@ func sumGroup(states []*State, outs []*[Size]byte) {
 	}
 	g.advance(len(states), 0)
 	for i, out := range outs {
-		for l := range Size / laneSize {
-			binary.LittleEndian.PutUint64(out[l*laneSize:], g.a[l][i])
-		}
+		g.digest(i, out)
 	}
 }
 
 // A group is up to eight states side by side, in the form that the kernels load:
 // lane i of all states in row i, one state in each column.
 type group struct {
-	a [lanes][Lanes]uint64
+	a *[lanes][Lanes]uint64
 	p [Lanes]*byte // where the blocks of each column are
+}
+
+// cacheLine is the size of a line of the processor's caches.
+const cacheLine = 64
+
+// groupRoom is room for states of a group that begin with a cache line. Where rows reach into two lines,
+// as at three of eight places, the AVX2 kernel takes 6 % longer. A stack that moves, moves by whole lines.
+type groupRoom [lanes*Lanes + cacheLine/laneSize - 1]uint64
+
+func (r *groupRoom) aligned() *[lanes][Lanes]uint64 {
+	p := unsafe.Pointer(r)
+	return (*[lanes][Lanes]uint64)(unsafe.Add(p, -uintptr(p)%cacheLine))
 }
 
 // fill sets the first n columns, and a few more that are idle. Row by row is half
@@ -185,6 +200,14 @@ func (g *group) get(column int, a *[lanes]uint64) {
 	column %= Lanes
 	for i := range a {
 		a[i] = g.a[i][column]
+	}
+}
+
+// digest stores the digest of a column that was padded and permuted.
+func (g *group) digest(column int, out *[Size]byte) {
+	column %= Lanes
+	for l := range Size / laneSize {
+		binary.LittleEndian.PutUint64(out[l*laneSize:], g.a[l][column])
 	}
 }
 

@@ -3,7 +3,9 @@ package keccak
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"unsafe"
 )
 
 // laneCase is a lane, and what it has absorbed before.
@@ -175,5 +177,23 @@ func testNoAllocations(t *testing.T) {
 				t.Errorf("%v allocations", got)
 			}
 		})
+	}
+}
+
+// TestGroupRoom checks that a group's states are in its room and begin with a cache line,
+// wherever the room is.
+func TestGroupRoom(t *testing.T) {
+	for shift := range cacheLine / laneSize {
+		space := make([]uint64, len(groupRoom{})+shift)
+		room := (*groupRoom)(space[shift:])
+		a := room.aligned()
+		if p := uintptr(unsafe.Pointer(a)); p%cacheLine != 0 {
+			t.Errorf("room shifted by %d lanes: the states are at %#x", shift, p)
+		}
+		first, last := &a[0][0], &a[lanes-1][Lanes-1]
+		*first, *last = 1, 2
+		if !slices.Contains(room[:], 1) || !slices.Contains(room[:], 2) {
+			t.Errorf("room shifted by %d lanes: the states are not in it", shift)
+		}
 	}
 }

@@ -1,7 +1,8 @@
 package keccak
 
 // Two digests, or a digest and the bytes that follow it, do not depend on each
-// other. Where there is a kernel for two states they cost a quarter more than one.
+// other. Where there is a kernel for two states they cost a quarter more than one. The AVX2 kernel for
+// four does two in three quarters of the time of one after the other.
 
 // Sum2 stores the digests of a and b and leaves both states as they were.
 func Sum2(a, b *State, outA, outB *[Size]byte) {
@@ -22,8 +23,7 @@ func Sum2(a, b *State, outA, outB *[Size]byte) {
 // permutation and the one that follows it run side by side.
 //
 // This is the shape of a frame's MAC: the header's tag, the frame data, the
-// frame's seed. For a frame that does not fill a block, both digests cost a quarter
-// more than one.
+// frame's seed. For a frame that does not fill a block, both digests cost as much as two of Sum2.
 func (s *State) SumWriteSum(before *[Size]byte, p []byte, after *[Size]byte) {
 	c := *s
 	blocks, tail, due := s.begin(p)

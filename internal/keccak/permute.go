@@ -2,8 +2,11 @@ package keccak
 
 // The work on one or two states goes through the functions below; lanes.go has
 // the same for groups. permute_generic.go is the portable code and what the
-// tests compare all others with, kernels_amd64.s the generated kernels, and
-// permute_amd64.go chooses between them.
+// tests compare all others with, kernels_*.s are the generated kernels, and
+// permute_amd64.go and permute_arm64.go choose between them.
+
+//go:generate go -C _asm run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg keccak
+//go:generate go -C _asm run . -arch arm64 -out ../kernels_arm64.s -stubs ../kernels_arm64.go -pkg keccak
 
 // maxBlocks bounds one call of a kernel, to about a tenth of a millisecond: the
 // scheduler and the garbage collector cannot interrupt assembly.

@@ -8,8 +8,6 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-//go:generate go -C _asm run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg keccak
-
 // What the kernels need of the processor and the operating system, bit by bit,
 // so that switching off any of it (GODEBUG=cpu.avx512f=off) counts.
 var (
@@ -53,6 +51,14 @@ func digest2(outA, outB *[Size]byte, a, b *[lanes]uint64) {
 		digest2AVX512(outA, outB, a, b)
 		return
 	}
+	if useAVX2 {
+		var room groupRoom
+		g := group{a: room.aligned()}
+		g.permutePair(a, b)
+		g.digest(0, outA)
+		g.digest(1, outB)
+		return
+	}
 	digest(outA, a)
 	digest(outB, b)
 }
@@ -63,6 +69,23 @@ func digestPermute(out *[Size]byte, a, b *[lanes]uint64) {
 		digestPermuteAVX512(out, a, b)
 		return
 	}
+	if useAVX2 {
+		var room groupRoom
+		g := group{a: room.aligned()}
+		g.permutePair(a, b)
+		g.digest(0, out)
+		g.get(1, b)
+		return
+	}
 	digest(out, a)
 	permute(b)
+}
+
+// permutePair sets the first two columns to a and b permuted. The AVX2 kernel for four states takes
+// a third less time than two permutations of one state.
+func (g *group) permutePair(a, b *[lanes]uint64) {
+	for i := range g.a {
+		g.a[i][0], g.a[i][1] = a[i], b[i]
+	}
+	permute4AVX2(g.a, &g.p, 0)
 }

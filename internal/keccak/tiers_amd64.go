@@ -2,8 +2,23 @@
 
 package keccak
 
+const (
+	tierAVX512 = "avx512"
+	tierAVX2   = "avx2"
+	tierBMI2   = "bmi2"
+)
+
+// kernelTiers lists the tiers that have kernels, best first.
+func kernelTiers() []Tier {
+	return []Tier{
+		{tierAVX512, []int{1, 2, 4, 8}, hasAVX512, useAVX512},
+		{tierAVX2, []int{1, 4}, hasAVX2, useAVX2 && !useAVX512},
+		{tierBMI2, []int{1}, hasBMI2, useBMI2 && !useAVX2 && !useAVX512},
+	}
+}
+
 // SetTier makes name the tier in use until restore is called, which brings back
-// the one before. It reports false for a tier that is not among Tiers. It must
+// the one before. It reports false for a tier that is not available. It must
 // not run beside any hashing.
 func SetTier(name string) (restore func(), ok bool) {
 	bmi2, avx2, avx512 := useBMI2, useAVX2, useAVX512

@@ -5,7 +5,12 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/go-rlpx/transport/internal/bufpool"
 )
+
+// Before anything is lent, which is what bufpool.Track asks for.
+func init() { bufpool.EnableTracking() }
 
 // patience bounds how long a check waits for what must come; nothing that is right waits that long.
 const patience = time.Minute
@@ -81,9 +86,10 @@ func CPUTime(f func()) time.Duration {
 	return cpuTime() - before
 }
 
-// HeapInUse returns the bytes of live objects.
+// HeapInUse returns the bytes of live objects, without the buffers that wait for their next user.
 func HeapInUse() uint64 {
 	var stats runtime.MemStats
+	bufpool.Trim()
 	// Twice, because a sync.Pool gives its contents up at the second collection.
 	runtime.GC()
 	runtime.GC()

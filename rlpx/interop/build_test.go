@@ -2,7 +2,6 @@ package interop
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,9 +47,9 @@ func TestMain(m *testing.M) {
 
 // The programs, each built once a run, when the first test asks for it.
 var (
-	gethProgram   = program{name: "geth", pkg: gethModule + "/cmd/geth"}
-	devp2pProgram = program{name: "devp2p", pkg: gethModule + "/cmd/devp2p"}
-	rlpxProgram   = program{name: "rlpx", pkg: "github.com/go-rlpx/transport/rlpx/cmd/rlpx", dir: "../..", ours: true}
+	gethProgram   = program{name: "geth", make: goBuild(gethModule+"/cmd/geth", ".")}
+	devp2pProgram = program{name: "devp2p", make: goBuild(gethModule+"/cmd/devp2p", ".")}
+	rlpxProgram   = program{name: "rlpx", make: goBuild("github.com/go-rlpx/transport/rlpx/cmd/rlpx", "../.."), ours: true}
 )
 
 const gethModule = "github.com/ethereum/go-ethereum"
@@ -62,10 +61,9 @@ var gethVersion = sync.OnceValues(func() (string, error) {
 
 // program is a command that tests run as a process.
 type program struct {
-	name, pkg string
-	dir       string                   // in which module it is built; "": this one
-	ours      bool                     // of this repository: not being able to build it is a failure
-	flags     func() ([]string, error) // of go build; nil: buildFlags
+	name string
+	ours bool // of this repository: not being able to build it is a failure
+	make func(ctx context.Context, to string) (path string, err error)
 
 	once sync.Once
 	path string
@@ -87,39 +85,43 @@ func (p *program) build(t *testing.T) string {
 }
 
 func (p *program) compile(ctx context.Context) (string, error) {
-	flags := buildFlags
-	if p.flags != nil {
-		var err error
-		if flags, err = p.flags(); err != nil {
-			return "", err
-		}
-	}
-	announce("building %s from %s", p.name, p.pkg)
-	if strings.HasPrefix(p.pkg, gethModule) {
+	announce("building %s", p.name)
+	if p != &rlpxProgram {
 		warnOfBuilds()
 	}
 	start := time.Now()
-	path := filepath.Join(workDir, p.name)
-	if runtime.GOOS == "windows" {
-		path += ".exe"
-	}
-	args := slices.Concat([]string{"build", "-C", cmp.Or(p.dir, "."), "-o", path}, flags, []string{p.pkg})
-	if _, err := goCommand(ctx, args...); err != nil {
+	path, err := p.make(ctx, filepath.Join(workDir, p.name+exeSuffix()))
+	if err != nil {
 		return "", err
 	}
 	announce("built %s in %v", p.name, time.Since(start).Round(time.Second))
 	return path, nil
 }
 
+// goBuild builds a package with the module in a directory.
+func goBuild(pkg, dir string) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, to string) (string, error) {
+		_, err := goCommand(ctx, slices.Concat([]string{"build", "-C", dir, "-o", to}, buildFlags, []string{pkg})...)
+		return to, err
+	}
+}
+
+func exeSuffix() string {
+	if runtime.GOOS == "windows" {
+		return ".exe"
+	}
+	return ""
+}
+
 var warnOfBuilds = sync.OnceFunc(func() {
 	announce("with nothing of go-ethereum in Go's build cache, this takes 5 to 10 minutes on two cores")
 })
 
-// buildFlags are those of all builds of go-ethereum here. With -trimpath, what is compiled does
+// buildFlags are those of all builds of go-ethereum as it is. With -trimpath, what is compiled does
 // not depend on where its source lies, so that the changed copy of
-// go-ethereum shares all but the changed packages with geth in Go's build cache.
-// Without symbols, there is less to link.
-var buildFlags = []string{"-trimpath", "-ldflags=-s -w"}
+// go-ethereum shares what both import from other modules with geth in Go's build cache.
+// Without geth's profile for the compiler, geth shares them with everything else, and with these tests. Without symbols, there is less to link.
+var buildFlags = []string{"-trimpath", "-pgo=off", "-ldflags=-s -w"}
 
 // commandContext is for a run of the go command. It ends before the test binary's own time is up, as after
 // that nobody would end the compiler.
@@ -139,10 +141,19 @@ var errNoTime = errors.New("not done when the time of all tests was over: give g
 
 // goCommand runs the go command in the directory of this module and returns its standard output.
 func goCommand(ctx context.Context, args ...string) (string, error) {
+	return execute(ctx, "", nil, "go", args...)
+}
+
+// execute runs a command of a build in a directory, with additions to the environment, and returns its standard output.
+func execute(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = 5 * time.Second
+	cmd.Dir = dir
+	if len(env) > 0 {
+		cmd.Env = append(os.Environ(), env...)
+	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -150,7 +161,7 @@ func goCommand(ctx context.Context, args ...string) (string, error) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return stdout.String(), fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, stderr.Bytes())
+		return stdout.String(), fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, stderr.Bytes())
 	}
 	return strings.TrimSpace(stdout.String()), nil
 }
@@ -169,4 +180,12 @@ func unavailable(t *testing.T, what string, err error) {
 // announce tells whoever runs the tests at once, whether or not they asked for -v.
 func announce(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "interop: "+format+"\n", args...)
+}
+
+func copyFile(to, from string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o600)
 }

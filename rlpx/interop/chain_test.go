@@ -41,16 +41,18 @@ type chain struct {
 func (c *chain) head() *types.Block { return c.blocks[len(c.blocks)-1] }
 
 // testChain makes the chain, which is the same in every run.
-var testChain = sync.OnceValue(func() *chain {
+var testChain = sync.OnceValue(func() *chain { return makeChain(chainLength) })
+
+func makeChain(length int) *chain {
 	c := &chain{
 		blocks:   []*types.Block{genesis().ToBlock()},
 		balances: make(map[common.Address]*big.Int),
 		slots:    make(map[common.Hash]common.Hash),
 	}
-	_, blocks, _ := core.GenerateChainWithGenesis(genesis(), beacon.New(ethash.NewFaker()), chainLength, c.fill)
+	_, blocks, _ := core.GenerateChainWithGenesis(genesis(), beacon.New(ethash.NewFaker()), length, c.fill)
 	c.blocks = append(c.blocks, blocks...)
 	return c
-})
+}
 
 // fill decides what is in a block. There are empty ones and a crowded one, transactions of three types
 // that transfer, create the contract, call it and fail, logs, and withdrawals.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/core/forkid"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -148,14 +149,6 @@ func newEthPeer(t *testing.T, session *p2p.Session) *ethPeer {
 	return &ethPeer{ch, ch.Shared().Version, block, block}
 }
 
-// newChainPeer is for a node that has the whole chain.
-func newChainPeer(t *testing.T, session *p2p.Session) *ethPeer {
-	t.Helper()
-	p := newEthPeer(t, session)
-	p.head = testChain().head()
-	return p
-}
-
 // status is the right Status of a node that has the chain up to head.
 func (p *ethPeer) status() eth.StatusPacket {
 	return eth.StatusPacket{
@@ -232,17 +225,103 @@ func (p *ethPeer) genesisHeader(ctx context.Context, origin eth.HashOrNumber) er
 	}
 }
 
+// peerTimeout is how long geth waits for the encrypted handshake and Hello, and again for Status.
+const peerTimeout = 5 * time.Second
+
+// inTime runs something that a peer gives up after peerTimeout, again if a busy machine held it up for longer than
+// that. What fails earlier fails for another reason.
+func inTime(t *testing.T, what func(context.Context) error) {
+	t.Helper()
+	for ctx := step(t); ; {
+		start := time.Now()
+		err := what(ctx)
+		if err == nil {
+			return
+		}
+		if took := time.Since(start); took < peerTimeout || ctx.Err() != nil {
+			t.Fatalf("after %v: %v", took, err)
+		}
+		t.Logf("took longer than the peer waits, so once more: %v", err)
+	}
+}
+
+// join dials a node, up to the exchange of Status. head is that of the node's chain.
+func join(t *testing.T, n *gethNode, caps p2p.Capabilities, head *types.Block) *ethPeer {
+	t.Helper()
+	var p *ethPeer
+	inTime(t, func(ctx context.Context) error {
+		conn, err := rlpx.Dial(ctx, "tcp", n.addr, n.key, ourConfig(newKey(t)))
+		if err == nil {
+			p, err = joined(ctx, t, conn, caps, head)
+		}
+		return err
+	})
+	return p
+}
+
+// joinAttempts is how often a node may have to dial us: it waits no longer than peerTimeout for us, which may pass before
+// we get to see its connection.
+const joinAttempts = 3
+
+// joinedBy waits for a node that dials us, as one of its static nodes, up to the exchange of Status.
+func joinedBy(t *testing.T, l *listener, caps p2p.Capabilities, head *types.Block) *ethPeer {
+	t.Helper()
+	p, err := l.join(t, caps, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// join is joinedBy for any goroutine.
+func (l *listener) join(t *testing.T, caps p2p.Capabilities, head *types.Block) (*ethPeer, error) {
+	var errs []error
+	for range joinAttempts {
+		conn, err := l.Accept(step(t))
+		if err != nil {
+			return nil, errors.Join(append(errs, err)...)
+		}
+		p, err := joined(step(t), t, conn, caps, head)
+		if err == nil {
+			return p, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// joined makes a new connection a peer.
+func joined(ctx context.Context, t *testing.T, conn *rlpx.Conn, caps p2p.Capabilities, head *types.Block) (*ethPeer, error) {
+	t.Cleanup(func() { conn.Close() })
+	session, err := p2p.NewSession(ctx, conn, sessionConfig(caps))
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { session.Close() })
+	ch := session.Capability("eth")
+	if ch == nil {
+		return nil, fmt.Errorf("eth is not shared with %v", session.Remote())
+	}
+	p := &ethPeer{ch, ch.Shared().Version, genesis().ToBlock(), head}
+	return p, p.exchangeStatus(ctx)
+}
+
+// expectGenesis fetches a node's genesis header by number and by hash.
+func (p *ethPeer) expectGenesis(t *testing.T) {
+	t.Helper()
+	for _, origin := range []eth.HashOrNumber{{Number: 0}, {Hash: p.genesis.Hash()}} {
+		if err := p.genesisHeader(step(t), origin); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // expectEth exchanges Status with a node and fetches its genesis header by number and by hash.
 func expectEth(t *testing.T, session *p2p.Session) {
 	t.Helper()
-	p, ctx := newEthPeer(t, session), step(t)
-	if err := p.exchangeStatus(ctx); err != nil {
+	p := newEthPeer(t, session)
+	if err := p.exchangeStatus(step(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.genesisHeader(ctx, eth.HashOrNumber{Number: 0}); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.genesisHeader(ctx, eth.HashOrNumber{Hash: p.genesis.Hash()}); err != nil {
-		t.Fatal(err)
-	}
+	p.expectGenesis(t)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -13,7 +14,6 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/ethereum/go-ethereum/trie"
 
-	"github.com/go-rlpx/transport/rlpx"
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
@@ -244,23 +244,27 @@ func TestGethChain(t *testing.T) {
 	n := startGeth(t, gethConfig{chain: c, staticNodes: urls})
 
 	// geth waits five seconds for a Status, so all that it dials are served at once.
-	peers := make(map[role]map[uint64]*ethPeer)
-	for _, who := range []role{weServe, weDial} {
-		peers[who] = make(map[uint64]*ethPeer)
-		for version := range ethLengths {
-			var conn *rlpx.Conn
-			if who == weServe {
-				conn = listeners[version].accept(t)
-			} else {
-				conn = dial(t, n)
+	peers := map[role]map[uint64]*ethPeer{weServe: {}, weDial: {}}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for version := range ethLengths {
+		wg.Go(func() {
+			p, err := listeners[version].join(t, ethCapabilities(version), c.head())
+			if err != nil {
+				t.Errorf("%s, eth/%d: %v", weServe, version, err)
+				return
 			}
-			session := newSession(t, conn, sessionConfig(ethCapabilities(version)))
-			peer := newChainPeer(t, session)
-			if err := peer.exchangeStatus(step(t)); err != nil {
-				t.Fatalf("%s, eth/%d: %v", who, version, err)
-			}
-			peers[who][version] = peer
-		}
+			mu.Lock()
+			defer mu.Unlock()
+			peers[weServe][version] = p
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	for version := range ethLengths {
+		peers[weDial][version] = join(t, n, ethCapabilities(version), c.head())
 	}
 	for who, peers := range peers {
 		for version, peer := range peers {

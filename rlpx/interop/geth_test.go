@@ -57,24 +57,61 @@ func genesis() *core.Genesis {
 	}
 }
 
-// gethNode is a geth process.
-type gethNode struct {
-	*process
-	url  string           // enode
-	addr string           // of its listener
-	key  *ecdsa.PublicKey // of the node
-	jwt  [32]byte         // secret of its engine API
-}
-
+// gethConfig is how geth nodes differ.
 type gethConfig struct {
 	program     *program // nil: gethProgram
 	maxPeers    int      // 0: 20
 	staticNodes []string // enode URLs of nodes to dial
 	chain       *chain   // to import; nil: nothing but the genesis block
+	foreign     *foreignChain
+	syncMode    string // "full" or "snap"; "": geth's default
+	profiled    bool   // for gethNode.reportBytes, and with IPC
+}
+
+// foreignChain is one that is not ours.
+type foreignChain struct {
+	genesis, blocks string // files
+	networkID       uint64
+}
+
+// gethHome is where a geth node lives: what stays when it is stopped and started again.
+type gethHome struct {
+	gethConfig
+	path, dir string
+	key       *ecdsa.PrivateKey
+	jwt       [32]byte // secret of its engine API
+	port      uint16   // of its listener; 0: the system's choice
+	socket    string   // of IPC
+}
+
+// gethNode is a geth process.
+type gethNode struct {
+	*process
+	home *gethHome
+	url  string           // enode
+	addr string           // of its listener
+	key  *ecdsa.PublicKey // of the node
 }
 
 // startGeth starts a geth node in a directory of its own, on ports that the system chooses.
 func startGeth(t *testing.T, config gethConfig) *gethNode {
+	t.Helper()
+	return newGethHome(t, config).start(t)
+}
+
+func (h *gethHome) file(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	name = filepath.Join(h.dir, name)
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func (h *gethHome) data() string { return filepath.Join(h.dir, "data") }
+
+// newGethHome makes the database of a node, with the chain of its configuration.
+func newGethHome(t *testing.T, config gethConfig) *gethHome {
 	t.Helper()
 	if config.program == nil {
 		config.program = &gethProgram
@@ -82,50 +119,58 @@ func startGeth(t *testing.T, config gethConfig) *gethNode {
 	if config.maxPeers == 0 {
 		config.maxPeers = 20
 	}
-	path := config.program.build(t)
-	dir := t.TempDir()
-	file := func(name string, content []byte) string {
-		t.Helper()
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, content, 0o600); err != nil {
+	h := &gethHome{gethConfig: config, path: config.program.build(t), dir: t.TempDir(), key: newKey(t)}
+	rand.Read(h.jwt[:])
+	if h.foreign == nil {
+		block, err := json.Marshal(genesis())
+		if err != nil {
 			t.Fatal(err)
 		}
-		return name
+		h.foreign = &foreignChain{genesis: h.file(t, "genesis.json", block), networkID: chainID}
+		if config.chain != nil {
+			h.foreign.blocks = filepath.Join(h.dir, "chain.rlp")
+			if err := config.chain.export(h.foreign.blocks); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	block, err := json.Marshal(genesis())
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := newKey(t)
-	data := filepath.Join(dir, "data")
-	if out, err := run(t, path, "init", "--datadir", data, file("genesis.json", block)); err != nil {
+	if out, err := run(t, h.path, "init", "--datadir", h.data(), h.foreign.genesis); err != nil {
 		t.Fatalf("geth init: %v\n%s", err, out)
 	}
-	if config.chain != nil {
-		blocks := filepath.Join(dir, "chain.rlp")
-		if err := config.chain.export(blocks); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := run(t, path, "import", "--datadir", data, "--nocompaction", blocks); err != nil {
+	if h.foreign.blocks != "" {
+		if out, err := run(t, h.path, "import", "--datadir", h.data(), "--nocompaction", h.foreign.blocks); err != nil {
 			t.Fatalf("geth import: %v\n%s", err, out)
 		}
 	}
-	toml := "[Node.P2P]\nListenAddr = \"127.0.0.1:0\"\n"
-	if len(config.staticNodes) > 0 {
-		toml += "StaticNodes = [\"" + strings.Join(config.staticNodes, `", "`) + "\"]\n"
+	return h
+}
+
+// start starts the node.
+func (h *gethHome) start(t *testing.T) *gethNode {
+	t.Helper()
+	toml := fmt.Sprintf("[Node.P2P]\nListenAddr = \"127.0.0.1:%d\"\n", h.port)
+	if len(h.staticNodes) > 0 {
+		toml += "StaticNodes = [\"" + strings.Join(h.staticNodes, `", "`) + "\"]\n"
 	}
-	n := &gethNode{key: &key.PublicKey}
-	rand.Read(n.jwt[:])
-	n.process = start(t, path,
-		"--config", file("config.toml", []byte(toml)),
-		"--datadir", data,
-		"--nodekey", file("nodekey", fmt.Appendf(nil, "%x", crypto.FromECDSA(key))),
-		"--networkid", fmt.Sprint(chainID),
-		"--maxpeers", fmt.Sprint(config.maxPeers),
+	args := []string{
+		"--config", h.file(t, "config.toml", []byte(toml)),
+		"--datadir", h.data(),
+		"--nodekey", h.file(t, "nodekey", fmt.Appendf(nil, "%x", crypto.FromECDSA(h.key))),
+		"--networkid", fmt.Sprint(h.foreign.networkID),
+		"--maxpeers", fmt.Sprint(h.maxPeers),
 		"--nodiscover", "--discovery.dns", "", "--bootnodes", "", "--nat", "none", "--netrestrict", "127.0.0.0/8",
-		"--authrpc.addr", "127.0.0.1", "--authrpc.port", "0", "--authrpc.jwtsecret", file("jwt", fmt.Appendf(nil, "%x", n.jwt)),
-		"--ipcdisable",
-		"--cache", "16", "--verbosity", "5")
+		"--authrpc.addr", "127.0.0.1", "--authrpc.port", "0", "--authrpc.jwtsecret", h.file(t, "jwt", fmt.Appendf(nil, "%x", h.jwt)),
+		"--cache", "16", "--verbosity", "5",
+	}
+	if h.syncMode != "" {
+		args = append(args, "--syncmode", h.syncMode)
+	}
+	if h.profiled {
+		args = append(args, "--ipcpath", h.ipcPath(t), "--pprof.memprofilerate", fmt.Sprint(profileRate))
+	} else {
+		args = append(args, "--ipcdisable")
+	}
+	n := &gethNode{home: h, key: &h.key.PublicKey, process: start(t, h.path, args...)}
 	n.url = n.await(`Started P2P networking\s+self="?(enode://[0-9a-f]+@[^" ]+)`)[1]
 	self, err := enode.ParseV4(n.url)
 	if err != nil {
@@ -135,7 +180,7 @@ func startGeth(t *testing.T, config gethConfig) *gethNode {
 	if !ok || !endpoint.Addr().IsLoopback() || !self.Pubkey().Equal(n.key) {
 		t.Fatalf("geth listens at %s", n.url)
 	}
-	n.addr = endpoint.String()
+	n.addr, h.port = endpoint.String(), endpoint.Port()
 	conn, err := (&net.Dialer{}).DialContext(step(t), "tcp", n.addr)
 	if err != nil {
 		t.Fatalf("geth does not accept connections: %v", err)
@@ -144,11 +189,16 @@ func startGeth(t *testing.T, config gethConfig) *gethNode {
 	return n
 }
 
+// engineURL is the address of the node's engine API.
+func (n *gethNode) engineURL() string {
+	n.t.Helper()
+	return "http://" + n.await(`HTTP server started\s+endpoint=(127\.0\.0\.1:\d+)\s+auth=true`)[1]
+}
+
 // api connects to the node's engine API, which has the methods of eth as well.
 func (n *gethNode) api() *rpc.Client {
 	n.t.Helper()
-	endpoint := n.await(`HTTP server started\s+endpoint=(127\.0\.0\.1:\d+)\s+auth=true`)[1]
-	client, err := rpc.DialOptions(step(n.t), "http://"+endpoint, rpc.WithHTTPAuth(node.NewJWTAuth(n.jwt)))
+	client, err := rpc.DialOptions(step(n.t), n.engineURL(), rpc.WithHTTPAuth(node.NewJWTAuth(n.home.jwt)))
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // journalLimit bounds what is kept of a peer's log, far above what any test needs.
-const journalLimit = 4 << 20
+const journalLimit = 64 << 20
 
 // journal keeps what a peer logs, so that a test can wait for a line of it, and shows it if the test fails.
 type journal struct {

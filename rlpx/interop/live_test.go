@@ -50,13 +50,13 @@ func TestGethDialed(t *testing.T) {
 	n := startGeth(t, gethConfig{})
 	for version := range ethLengths {
 		t.Run(fmt.Sprintf("eth=%d", version), func(t *testing.T) {
-			conn := dial(t, n)
-			session := newSession(t, conn, sessionConfig(ethCapabilities(version)))
+			p := join(t, n, ethCapabilities(version), genesis().ToBlock())
+			session := p.ch.Session()
 			expectGeth(t, session)
 			if shared := session.Capability("eth").Shared(); shared.Version != version || shared.Offset != p2p.BaseLength {
 				t.Errorf("%v shared at offset %#x", shared.Cap, shared.Offset)
 			}
-			expectEth(t, session)
+			p.expectGenesis(t)
 			for range 3 {
 				if _, err := session.Ping(step(t)); err != nil {
 					t.Fatalf("Ping: %v", err)
@@ -74,9 +74,10 @@ func TestGethDialed(t *testing.T) {
 func TestGethDials(t *testing.T) {
 	l := listen(t)
 	startGeth(t, gethConfig{staticNodes: []string{l.url}})
-	session := newSession(t, l.accept(t), sessionConfig(ethCapabilities(eth.ETH69)))
+	p := joinedBy(t, l, ethCapabilities(eth.ETH69), genesis().ToBlock())
+	session := p.ch.Session()
 	expectGeth(t, session)
-	expectEth(t, session)
+	p.expectGenesis(t)
 	if _, err := session.Ping(step(t)); err != nil {
 		t.Fatalf("Ping: %v", err)
 	}
@@ -181,8 +182,7 @@ func TestGethDisconnects(t *testing.T) {
 
 	t.Run("too many peers", func(t *testing.T) {
 		n := startGeth(t, gethConfig{maxPeers: 2}) // one dialed, one accepted
-		first := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
-		expectEth(t, first)
+		first := join(t, n, ethCapabilities(eth.ETH69), genesis().ToBlock()).ch.Session()
 		_, err := p2p.NewSession(step(t), dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
 		expectDisconnect(t, err, p2p.DiscTooManyPeers)
 		if _, err := first.Ping(step(t)); err != nil {
@@ -193,11 +193,8 @@ func TestGethDisconnects(t *testing.T) {
 
 	t.Run("message that does not decode", func(t *testing.T) {
 		n := startGeth(t, gethConfig{})
-		session := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
-		p := newEthPeer(t, session)
-		if err := p.exchangeStatus(step(t)); err != nil {
-			t.Fatal(err)
-		}
+		p := join(t, n, ethCapabilities(eth.ETH69), genesis().ToBlock())
+		session := p.ch.Session()
 		if err := p.ch.Write(eth.GetBlockHeadersMsg, []byte("not RLP at all")); err != nil {
 			t.Fatal(err)
 		}
@@ -211,8 +208,7 @@ func TestGethDisconnects(t *testing.T) {
 			t.Skip("no interrupt to end geth with")
 		}
 		n := startGeth(t, gethConfig{})
-		session := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
-		expectEth(t, session)
+		session := join(t, n, ethCapabilities(eth.ETH69), genesis().ToBlock()).ch.Session()
 		if err := n.cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
@@ -224,8 +220,7 @@ func TestGethDisconnects(t *testing.T) {
 // TestGethHearsOurDisconnect looks into geth's log for the reason that we gave.
 func TestGethHearsOurDisconnect(t *testing.T) {
 	n := startGeth(t, gethConfig{})
-	session := newSession(t, dial(t, n), sessionConfig(ethCapabilities(eth.ETH69)))
-	expectEth(t, session)
+	session := join(t, n, ethCapabilities(eth.ETH69), genesis().ToBlock()).ch.Session()
 	if err := session.Disconnect(p2p.DiscUselessPeer); err != nil {
 		t.Fatal(err)
 	}

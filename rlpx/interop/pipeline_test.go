@@ -118,24 +118,21 @@ func TestGethPipelined(t *testing.T) {
 	// The session with geth as the initiator goes first, as it does not wait for long.
 	for _, who := range []role{weServe, weDial} {
 		t.Run(string(who)+"/writers", func(t *testing.T) {
-			var conn *rlpx.Conn
+			var p *ethPeer
 			if who == weServe {
-				conn = l.accept(t)
+				p = joinedBy(t, l, caps, c.head())
 			} else {
-				conn = dial(t, n)
+				p = join(t, n, caps, c.head())
 			}
-			pipelineSession(t, newSession(t, conn, sessionConfig(caps)), questions)
+			pipelineSession(t, p, questions)
 		})
 	}
 	t.Run("we dial/batches", func(t *testing.T) { pipelineBatches(t, dial(t, n), caps, questions) })
 }
 
 // pipelineSession has several goroutines share the requests, all on the channel of one session.
-func pipelineSession(t *testing.T, session *p2p.Session, questions []question) {
-	p := newChainPeer(t, session)
-	if err := p.exchangeStatus(step(t)); err != nil {
-		t.Fatal(err)
-	}
+func pipelineSession(t *testing.T, p *ethPeer, questions []question) {
+	session := p.ch.Session()
 	const writers = 4
 	ctx, cancel := context.WithCancelCause(step(t))
 	defer cancel(nil)

@@ -16,8 +16,8 @@ const (
 	// the echo of a large message by js/peer.js, 10 seconds.
 	patience = 3 * time.Minute
 
-	// stopTimeout is what a process has from the interrupt until it is killed.
-	stopTimeout = 20 * time.Second
+	// stopTimeout is what a process has from the interrupt until it is killed. It writes its database meanwhile.
+	stopTimeout = time.Minute
 )
 
 // step returns the context of one step of a test.

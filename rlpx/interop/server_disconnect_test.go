@@ -32,6 +32,20 @@ var quits = []struct {
 	{"without an error", func(gethp2p.Msg) error { return nil }, p2p.DiscQuitting},
 }
 
+// TestReasonOfGeth checks that a reason of go-ethereum's own, as its protocols return it, is the one
+// that we send.
+func TestReasonOfGeth(t *testing.T) {
+	for _, want := range reasons {
+		reason := gethp2p.DiscReason(want)
+		if got := p2p.ReasonFor(reason); got != want {
+			t.Errorf("%v is sent as %v", reason, got)
+		}
+		if got := p2p.ReasonFor(fmt.Errorf("status: %w", reason)); got != want {
+			t.Errorf("%v, wrapped, is sent as %v", reason, got)
+		}
+	}
+}
+
 // TestServerHearsOurDisconnect checks that a server learns each of our reasons.
 func TestServerHearsOurDisconnect(t *testing.T) {
 	s := startServer(t, 20)

@@ -37,10 +37,7 @@ func TestGethSnap(t *testing.T) {
 				{Cap: p2p.Cap{Name: "eth", Version: eth.ETH69}, Length: ethLengths[eth.ETH69]},
 				{Cap: p2p.Cap{Name: "snap", Version: version}, Length: length},
 			}
-			session := newSession(t, dial(t, n), sessionConfig(caps))
-			if err := newChainPeer(t, session).exchangeStatus(step(t)); err != nil {
-				t.Fatal(err)
-			}
+			session := join(t, n, caps, testChain().head()).ch.Session()
 			ch := session.Capability("snap")
 			if ch == nil || ch.Shared().Version != version {
 				t.Fatalf("snap/%d is not shared with %v", version, session.Remote())

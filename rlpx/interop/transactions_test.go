@@ -55,13 +55,8 @@ func TestGethTransactions(t *testing.T) {
 		}
 	})
 
-	forkchoice := engine.ForkchoiceStateV1{HeadBlockHash: c.head().Hash()}
-	var answer engine.ForkChoiceResponse
-	if err := api.CallContext(step(t), &answer, "engine_forkchoiceUpdatedV2", forkchoice, nil); err != nil {
-		t.Fatal(err)
-	}
-	if answer.PayloadStatus.Status != engine.VALID {
-		t.Fatalf("forkchoiceUpdated: %+v", answer)
+	if status := forkchoiceUpdated(t, api, c.head()); status != engine.VALID {
+		t.Fatalf("forkchoiceUpdated: %s", status)
 	}
 
 	observer := newTxPeer(t, n, eth.ETH72)
@@ -110,16 +105,24 @@ func TestGethTransactions(t *testing.T) {
 	})
 }
 
+// forkchoiceUpdated tells a node over its engine API which block is the head of the chain, and returns
+// the status of that block for it.
+func forkchoiceUpdated(t *testing.T, api *rpc.Client, head *types.Block) string {
+	t.Helper()
+	forkchoice := engine.ForkchoiceStateV1{HeadBlockHash: head.Hash()}
+	var answer engine.ForkChoiceResponse
+	if err := api.CallContext(step(t), &answer, "engine_forkchoiceUpdatedV2", forkchoice, nil); err != nil {
+		t.Fatal(err)
+	}
+	return answer.PayloadStatus.Status
+}
+
 // txPeer exchanges transactions with a node.
 type txPeer struct{ *ethPeer }
 
 func newTxPeer(t *testing.T, n *gethNode, version uint64) *txPeer {
 	t.Helper()
-	p := newChainPeer(t, newSession(t, dial(t, n), sessionConfig(ethCapabilities(version))))
-	if err := p.exchangeStatus(step(t)); err != nil {
-		t.Fatal(err)
-	}
-	return &txPeer{p}
+	return &txPeer{join(t, n, ethCapabilities(version), testChain().head())}
 }
 
 // announce says that there is a transaction to be asked for.
@@ -265,9 +268,9 @@ func expectPooled(t *testing.T, api *rpc.Client, hash common.Hash) {
 func pooled(t *testing.T, api *rpc.Client, hash common.Hash) *types.Transaction {
 	t.Helper()
 	var data string
-	if err := api.CallContext(step(t), &data, "eth_getRawTransactionByHash", hash); err != nil {
-		t.Fatal(err)
-	}
+	awaitIndex(t, func(ctx context.Context) error {
+		return api.CallContext(ctx, &data, "eth_getRawTransactionByHash", hash)
+	})
 	if raw := common.FromHex(data); len(raw) > 0 {
 		tx := new(types.Transaction)
 		if err := tx.UnmarshalBinary(raw); err != nil || tx.Hash() != hash {
@@ -276,4 +279,24 @@ func pooled(t *testing.T, api *rpc.Client, hash common.Hash) *types.Transaction 
 		return tx
 	}
 	return nil
+}
+
+// awaitIndex calls geth's API until it can answer: as long as it has not finished its index of the chain, it does not say
+// that there is no such transaction.
+func awaitIndex(t *testing.T, call func(context.Context) error) {
+	t.Helper()
+	for ctx := step(t); ; {
+		err := call(ctx)
+		if err == nil {
+			return
+		}
+		if err.Error() != "transaction indexing is in progress" {
+			t.Fatal(err)
+		}
+		select {
+		case <-time.After(poolPoll):
+		case <-ctx.Done():
+			t.Fatal(err)
+		}
+	}
 }

@@ -41,6 +41,13 @@ const (
 	// 0x04 prefix.
 	IDLength = 64
 
+	// baseLimit is the largest message of the base protocol after Hello, in plain bytes. Larger
+	// ones are of nobody who means well.
+	baseLimit = 2 << 10
+
+	// maxMessageSize is the protocol's own limit.
+	maxMessageSize = 1<<24 - 1
+
 	// disconnectLimit is how many bytes of a Disconnect payload are looked at, compressed or not.
 	// The reason is within the first three; the rest is room for longer list forms. The last
 	// message of a peer is not worth more.

@@ -94,7 +94,7 @@ func TestCase_B12_LongNamesInSession(t *testing.T) {
 			conn, p := n.peer(t, nil)
 			result := make(chan error, 1)
 			go func() {
-				_, err := NewSession(t.Context(), conn, &SessionConfig{Capabilities: Capabilities{{Cap{name, 1}, 1}}})
+				_, err := NewSession(t.Context(), conn, &SessionConfig{Capabilities: Capabilities{{Cap: Cap{name, 1}, Length: 1}}})
 				result <- err
 			}()
 			p.wantFarewell(DiscRequested)

@@ -64,6 +64,16 @@ type Capability struct {
 	// id plus one, used or not. Both sides must agree on it, since it places the capabilities that
 	// follow.
 	Length uint64
+
+	// Handle, if it is not nil, is called for each message that the peer sends, in order: see Channel. data is valid
+	// until it returns. An error ends the session with the reason that ReasonFor gives; nil goes on. It may do anything
+	// but wait for messages of the same session, which nobody reads meanwhile; a write to a peer that does the same may
+	// wait for ever, up to WriteTimeout, where Send does not.
+	Handle func(ch *Channel, id uint64, data []byte) error
+
+	// MaxMessageSize is the largest message of the capability that is received, in bytes after decompression; it is
+	// checked before that. Zero means 2^24-1, the protocol's own limit. rlpx.Config may have smaller ones.
+	MaxMessageSize int
 }
 
 // Capabilities are all that we offer, in any order, with any number of versions of each.

@@ -6,16 +6,24 @@ import (
 )
 
 // A Channel carries the messages of one shared capability of a Session. Its methods may be called
-// by any goroutine at any time.
+// by any goroutine at any time. A nil Channel, which is what Session.Capability returns for a capability that is not shared,
+// gives ErrNotShared.
+//
+// # Two ways to receive
+//
+// If the capability has a Handle function, the session's reader calls it for each message, in order, with
+// data that is lent for the call: no copy, no queue, no other goroutine. Nothing else is read from the peer meanwhile. Without one, messages are
+// copied into a bounded queue, from which Read takes them.
 type Channel struct {
 	session *Session
 	shared  Shared
 	arrived chan struct{} // holds an element if there may be a message for one that waits
-	room    chan struct{} // holds an element if there may be room for the reader
+	room    chan struct{} // holds an element if there may be room for the reader, or it is to look again
 
 	mu      sync.Mutex
 	queue   queue
-	waiting bool // the reader waits for room
+	readers int  // goroutines that wait for a message
+	waiting bool // the session's reader waits for room
 	closed  bool // nothing is queued any more
 }
 
@@ -29,27 +37,17 @@ func (ch *Channel) Shared() Shared { return ch.shared }
 // Session returns the session that ch is of.
 func (ch *Channel) Session() *Session { return ch.session }
 
-// Write sends a message. An id that is not below the capability's Length gives ErrInvalidMessageID,
-// a message that is too large an error that matches rlpx.ErrMessageTooBig; neither changes
-// anything. After any other error, which is that of Session.Err, the session has ended.
-//
-// Write returns when the message was handed to the network. Goroutines that write at once take
-// turns; messages go out whole. data is neither kept nor modified.
-func (ch *Channel) Write(id uint64, data []byte) error {
-	code, err := ch.shared.Code(id)
-	if err != nil {
-		return err
-	}
-	return ch.session.write(code, data)
-}
-
 // Read returns the next message of the capability: its id and its data, which belongs to the
 // caller and is never nil without an error. Of several goroutines that read, each message goes to
 // one.
 //
 // After the session has ended, Read returns what was received before and then the error of
-// Session.Err; after our own Disconnect or Close only the error.
+// Session.Err, and nothing after that; after our own Disconnect or Close only the error. With a Handle function it returns
+// nothing but that error.
 func (ch *Channel) Read(ctx context.Context) (id uint64, data []byte, err error) {
+	if ch == nil {
+		return 0, nil, ErrNotShared
+	}
 	for {
 		// In this order: nothing is queued after the session ended.
 		err := ch.session.Err()
@@ -59,12 +57,29 @@ func (ch *Channel) Read(ctx context.Context) (id uint64, data []byte, err error)
 		if err != nil {
 			return 0, nil, err
 		}
+		ch.wait(1)
 		select {
 		case <-ch.arrived:
-		case <-ch.session.closing:
+			ch.wait(-1)
+		case <-ch.session.ending:
+			ch.wait(-1)
 		case <-ctx.Done():
+			ch.wait(-1)
+			if m, ok := ch.take(); ok { // which may be there because we waited
+				return m.id, m.data, nil
+			}
 			return 0, nil, ctx.Err()
 		}
+	}
+}
+
+// wait notes that a goroutine begins or ends to wait for a message.
+func (ch *Channel) wait(n int) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.readers += n
+	if n > 0 && ch.waiting {
+		signal(ch.room)
 	}
 }
 
@@ -77,7 +92,12 @@ func (ch *Channel) offer(id uint64, data []byte) bool {
 	if ch.closed {
 		return true // as good as taken
 	}
-	if n := ch.queue.len(); n > 0 && (n >= cfg.QueueMessages || len(data) > cfg.QueueBytes-ch.queue.bytes) {
+	full := ch.queue.len() >= cfg.QueueMessages || len(data) > cfg.QueueBytes-ch.queue.bytes
+	if len(data) > cfg.QueueBytes {
+		// The queue is not for this one. Until somebody takes it, it stays where the connection has it.
+		full = ch.queue.len() > 0 || ch.readers == 0
+	}
+	if full {
 		ch.waiting = true
 		return false
 	}
@@ -104,11 +124,15 @@ func (ch *Channel) take() (message, bool) {
 	return m, true
 }
 
-// discard empties the queue for good.
-func (ch *Channel) discard() {
+// ended lets nothing into the queue any more, and drops what is there if discard.
+func (ch *Channel) ended(discard bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.queue, ch.closed = queue{}, true
+	ch.closed = true
+	if discard {
+		ch.queue = queue{}
+	}
+	signal(ch.room)
 }
 
 // signal puts an element into a channel of capacity 1 if it is not there yet.

@@ -40,7 +40,7 @@ type SessionConfig struct {
 	Capabilities Capabilities
 
 	// PingInterval is how long we may have received nothing, or have sent nothing, before a
-	// keep-alive Ping is due.
+	// keep-alive Ping is due. It is at most half of ReadTimeout: later, a Pong might come too late.
 	PingInterval time.Duration
 
 	// ReadTimeout is how long a peer may take from one message to the end of the next, of whatever
@@ -48,14 +48,20 @@ type SessionConfig struct {
 	ReadTimeout time.Duration
 
 	// WriteTimeout is how long a write may make no progress before the session ends. Progress is a
-	// message that is written, whole.
+	// call on the net.Conn that returns, with at most about 256 KiB or one frame of up to 1 MiB: see
+	// rlpx.Conn.SetWriteTimeout.
 	WriteTimeout time.Duration
 
 	// QueueBytes and QueueMessages bound what is kept of each capability's messages until its
 	// Channel is read. While the queue has no room for a message nothing at all is read from the
-	// peer, until it stops sending. A message larger than QueueBytes takes an empty queue.
+	// peer, until it stops sending. A message larger than QueueBytes is not queued: it waits for a call of Read
+	// that takes it. So a peer makes a session hold no more than QueueBytes for each
+	// capability and one message; see Capability.MaxMessageSize for the size of that.
 	QueueBytes    int
 	QueueMessages int
+
+	// Trace is told what happens to the sessions. Nil tells nobody.
+	Trace *SessionTrace
 
 	// StallTimeout is how long a full queue may stop the session before it ends with ErrStalled.
 	StallTimeout time.Duration
@@ -92,6 +98,12 @@ func (c *SessionConfig) withDefaults() SessionConfig {
 		case *field.value < 0:
 			*field.value = never
 		}
+	}
+	if full.PingInterval < never {
+		full.PingInterval = min(full.PingInterval, full.ReadTimeout/2)
+	}
+	if full.Trace == nil {
+		full.Trace = new(SessionTrace)
 	}
 	if full.QueueBytes <= 0 {
 		full.QueueBytes = DefaultQueueBytes

@@ -47,6 +47,9 @@ var (
 	// ErrInvalidCode reports a message from a peer whose code belongs to no shared capability.
 	ErrInvalidCode = errors.New("p2p: invalid message code")
 
+	// ErrNotShared reports the use of a nil Channel: that of a capability that the peer does not share.
+	ErrNotShared = errors.New("p2p: capability is not shared with the peer")
+
 	// ErrInvalidMessageID reports a message id that the local program used although the
 	// capability's Length does not reach it.
 	ErrInvalidMessageID = errors.New("p2p: message id out of the capability's range")

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -20,6 +21,10 @@ const (
 	// reads, little for one that does not.
 	impatience = 100 * time.Millisecond
 
+	// writeGrace is what each call under way on the net.Conn gets to return when the session ends. Part
+	// of a frame may be on the wire: then a Disconnect can come after the whole frame, or not at all.
+	writeGrace = 100 * time.Millisecond
+
 	// linger is how long the peer may take to close after it was sent our Disconnect. Closing at
 	// once, with data of the peer unread, makes TCP send a reset, which on some systems discards
 	// what the peer has not read yet: our Disconnect. It covers a round trip of a quarter of the
@@ -27,9 +32,10 @@ const (
 	linger = 200 * time.Millisecond
 )
 
-// Refuse tells the peer why it is turned away and closes conn, all within a second. It takes the
-// place of Handshake or NewSession, for a node that has no room for instance: in the specification,
-// a Disconnect may take the place of Hello. It returns nil if the Disconnect was sent.
+// Refuse tells the peer why it is turned away and closes conn. The Disconnect has one second to be
+// sent, and the peer another 200 ms to read it. Refuse takes the place of Handshake or NewSession,
+// for a node that has no room for instance: in the specification, a Disconnect may take the place of
+// Hello. It returns nil if the Disconnect was sent.
 func Refuse(conn *rlpx.Conn, reason DiscReason) error {
 	return refuse(conn, reason, disconnectTimeout, nil)
 }
@@ -53,19 +59,30 @@ func refuse(conn *rlpx.Conn, reason DiscReason, within time.Duration, written <-
 	if written != nil {
 		<-written
 	}
-	err := sayDisconnect(conn, reason, drained)
+	err := sayDisconnect(conn, net.ErrClosed, reason, drained)
 	conn.Close()
 	<-drained
+	release(conn)
 	return err
 }
 
-// sayDisconnect writes a Disconnect and lets the peer read it. Somebody must read from conn
+// release closes conn, from which nobody reads any more, and has it give back the buffer of the message that
+// was read last: whoever still refers to conn must not hold that.
+func release(conn *rlpx.Conn) {
+	conn.Close()
+	conn.Read()
+}
+
+// sayDisconnect writes a Disconnect as the last message and lets the peer read it. Other writers get
+// cause. Somebody must read from conn
 // meanwhile, since the peer may be unable to read before it has written, and close drained when the
 // peer is through. Afterwards conn is to be closed.
-func sayDisconnect(conn *rlpx.Conn, reason DiscReason, drained <-chan struct{}) error {
-	_, err := conn.Write(DisconnectCode, AppendDisconnect(nil, reason))
+func sayDisconnect(conn *rlpx.Conn, cause error, reason DiscReason, drained <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), disconnectTimeout)
+	defer cancel()
+	err := conn.WriteLast(ctx, cause, writeGrace, DisconnectCode, AppendDisconnect(nil, reason))
 	// What has no way to end one direction, such as a pipe, has no buffer that a close discards.
-	if err != nil || conn.CloseWrite() != nil {
+	if _, ok := conn.NetConn().(interface{ CloseWrite() error }); err != nil || !ok {
 		return err
 	}
 	timer := time.NewTimer(linger)

@@ -110,16 +110,23 @@ func (x *helloExchange) run(parent context.Context) (*Hello, error) {
 	defer cancel()
 
 	x.conn.SetSnappy(false)
-	x.conn.SetReadLimit(1 + HelloLimit) // with the code
+	x.conn.SetMessageLimit(baseLimits)
+	limit := x.conn.ReadLimit()
+	x.conn.SetReadLimit(smaller(limit, 1+HelloLimit)) // with the code
 
 	// ctx unblocks what waits for the peer; the connection can still say Disconnect after that.
-	unblocked, closed := make(chan struct{}), false
+	exchanged, unblocked, closed := make(chan struct{}), make(chan struct{}), false
 	stop := context.AfterFunc(ctx, func() {
 		defer close(unblocked)
-		if x.conn.SetDeadline(time.Unix(1, 0)) != nil {
-			closed = true // some tunnels have no deadlines
-			x.conn.Close()
+		if x.conn.SetDeadline(time.Unix(1, 0)) == nil {
+			select {
+			case <-exchanged:
+				return
+			case <-time.After(impatience):
+			}
 		}
+		closed = true // some tunnels have no deadlines, and some do not say so
+		x.conn.Close()
 	})
 
 	// Both ends send Hello before they read one, and the connection may have no buffer.
@@ -140,6 +147,7 @@ func (x *helloExchange) run(parent context.Context) (*Hello, error) {
 	})
 
 	theirs, err := x.exchange()
+	close(exchanged)
 	if !stop() {
 		<-unblocked
 		ours := err == nil || isTimeout(err) || closed && errors.Is(err, net.ErrClosed)
@@ -150,18 +158,29 @@ func (x *helloExchange) run(parent context.Context) (*Hello, error) {
 		}
 	}
 	if err == nil {
-		x.conn.SetReadLimit(0)
+		x.conn.SetReadLimit(limit)
 		return theirs, nil
 	}
 	switch disconnect, ok := errors.AsType[*DisconnectError](err); {
 	case ok && disconnect.Remote:
-		x.conn.Close()
+		release(x.conn)
 	case parent.Err() != nil:
 		refuse(x.conn, ReasonFor(err), impatience, x.written)
 	default:
 		refuse(x.conn, ReasonFor(err), disconnectTimeout, x.written)
 	}
 	return nil, err
+}
+
+// baseLimits is for rlpx.Conn.SetMessageLimit: the program's own limits are for messages of capabilities.
+func baseLimits(code uint64) (plainBytes int, own bool) { return maxMessageSize, code < BaseLength }
+
+// smaller returns the smaller of a limit that the caller has set, 0 if none, and ours.
+func smaller(callers, ours int) int {
+	if callers <= 0 {
+		return ours
+	}
+	return min(callers, ours)
 }
 
 // exchange waits for the peer's Hello, and for ours to be written.

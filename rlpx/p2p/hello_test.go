@@ -139,7 +139,7 @@ func TestCase_B8_UnknownCapabilitiesVisible(t *testing.T) {
 	if !slices.Equal(h.Caps, want) {
 		t.Errorf("got %v, want %v", h.Caps, want)
 	}
-	m, err := Match(Capabilities{{Cap{"eth", 68}, 17}}, h.Caps)
+	m, err := Match(Capabilities{{Cap: Cap{"eth", 68}, Length: 17}}, h.Caps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestCase_B12_LongNamesFromPeer(t *testing.T) {
 	if !slices.Equal(h.Caps, want) {
 		t.Errorf("got %v, want %v", h.Caps, want)
 	}
-	m, err := Match(Capabilities{{Cap{"eth", 68}, 17}}, h.Caps)
+	m, err := Match(Capabilities{{Cap: Cap{"eth", 68}, Length: 17}}, h.Caps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,8 +185,8 @@ func TestCase_B12_OurNames(t *testing.T) {
 		{"\xff", false}, {"é", false}, {"a\n", false}, {"\x7f", false},
 	} {
 		_, helloErr := AppendHello(nil, &Hello{Caps: []Cap{{tt.name, 1}}, ID: testID(t)})
-		validateErr := Capabilities{{Cap{tt.name, 1}, 1}}.Validate()
-		_, matchErr := Match(Capabilities{{Cap{tt.name, 1}, 1}}, []Cap{{tt.name, 1}})
+		validateErr := Capabilities{{Cap: Cap{tt.name, 1}, Length: 1}}.Validate()
+		_, matchErr := Match(Capabilities{{Cap: Cap{tt.name, 1}, Length: 1}}, []Cap{{tt.name, 1}})
 		for i, err := range []error{helloErr, validateErr, matchErr} {
 			if tt.ok && err != nil {
 				t.Errorf("%q, check %d: %v", tt.name, i, err)

@@ -389,7 +389,7 @@ func TestControlGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := pipe.session(t, nil)
 		const writers = 20
-		data := make([]byte, maxUnderWay/2)
+		data := make([]byte, 128<<10)
 		rand.NewChaCha8([32]byte{}).Read(data)
 		for range writers {
 			go s.Capability("aaa").Write(0, data)

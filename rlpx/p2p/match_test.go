@@ -13,14 +13,23 @@ import (
 )
 
 func capability(name string, version, length uint64) Capability {
-	return Capability{Cap{name, version}, length}
+	return Capability{Cap: Cap{name, version}, Length: length}
+}
+
+// same and sameCapability compare all but Handle, since functions cannot be compared.
+func same(a, b Shared) bool {
+	return sameCapability(a.Capability, b.Capability) && a.Index == b.Index && a.Offset == b.Offset
+}
+
+func sameCapability(a, b Capability) bool {
+	return a.Cap == b.Cap && a.Length == b.Length && a.MaxMessageSize == b.MaxMessageSize
 }
 
 // layout writes what is shared as "aaa/1 10-13, eth/68 14-24".
 func layout(m *Matched) string {
 	var parts []string
 	for i, s := range m.All() {
-		if s != m.At(i) || s.Index != i {
+		if !same(s, m.At(i)) || s.Index != i {
 			return fmt.Sprintf("All and At differ at %d", i)
 		}
 		parts = append(parts, fmt.Sprintf("%s %x-%x", s.Cap, s.Offset, s.Offset+s.Length-1))
@@ -43,11 +52,11 @@ func checkCodes(t *testing.T, m *Matched) {
 				t.Errorf("%s: Code(%#x) = %#x, %v", s.Cap, id, code, err)
 			}
 			got, gotID, err := m.Resolve(code)
-			if err != nil || got != m.At(i) || gotID != id {
+			if err != nil || !same(got, m.At(i)) || gotID != id {
 				t.Errorf("Resolve(%#x) = %s, %#x, %v; want %s, %#x", code, got.Cap, gotID, err, s.Cap, id)
 			}
 		}
-		if found, ok := m.Find(s.Name); !ok || found != s {
+		if found, ok := m.Find(s.Name); !ok || !same(found, s) {
 			t.Errorf("Find(%q) = %v, %v", s.Name, found, ok)
 		}
 	}
@@ -102,7 +111,7 @@ func TestCase_M2_OrderOfNames(t *testing.T) {
 				t.Errorf("%v: got %s, want %s", theirs, got, want)
 			}
 			checkCodes(t, m)
-			if !slices.Equal(ours, before) {
+			if !slices.EqualFunc(ours, before, sameCapability) {
 				t.Errorf("Match changed its input to %v", ours)
 			}
 		})
@@ -226,7 +235,7 @@ func TestCase_M7_InvalidCodes(t *testing.T) {
 	}
 	for _, code := range []uint64{0x29, 0x2a, 0x7fff, 1 << 32, 1<<64 - 1, 0, 3, 4, 0xf} {
 		s, id, err := m.Resolve(code)
-		if !errors.Is(err, ErrInvalidCode) || s != (Shared{}) || id != 0 {
+		if !errors.Is(err, ErrInvalidCode) || !same(s, Shared{}) || id != 0 {
 			t.Errorf("%#x: got %v %d, %v", code, s, id, err)
 			continue
 		}
@@ -282,7 +291,7 @@ func TestCase_M12_DependentCapability(t *testing.T) {
 			checkText(t, err.Error())
 		}
 	}
-	if s, ok := m.Find("par"); ok || s != (Shared{}) {
+	if s, ok := m.Find("par"); ok || !same(s, Shared{}) {
 		t.Errorf("found %v", s)
 	}
 }

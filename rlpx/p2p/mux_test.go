@@ -28,7 +28,7 @@ func TestCase_M1_FirstCodeOnWire(t *testing.T) {
 
 func TestCase_M2_AnyOrderOfAnnouncement(t *testing.T) {
 	onNetworks(t, func(t *testing.T, n network) {
-		ours := Capabilities{{Cap{"eth", 68}, 17}, {Cap{"snap", 1}, 8}, {Cap{"aaa", 1}, 4}}
+		ours := Capabilities{{Cap: Cap{"eth", 68}, Length: 17}, {Cap: Cap{"snap", 1}, Length: 8}, {Cap: Cap{"aaa", 1}, Length: 4}}
 		for _, order := range [][]Cap{
 			{{"aaa", 1}, {"eth", 68}, {"snap", 1}}, {{"aaa", 1}, {"snap", 1}, {"eth", 68}}, {{"eth", 68}, {"aaa", 1}, {"snap", 1}},
 			{{"eth", 68}, {"snap", 1}, {"aaa", 1}}, {{"snap", 1}, {"aaa", 1}, {"eth", 68}}, {{"snap", 1}, {"eth", 68}, {"aaa", 1}},
@@ -78,7 +78,7 @@ func TestCase_M3_OffsetsBeforeWrites(t *testing.T) {
 
 func TestCase_M4_OnlyHighestVersionOnWire(t *testing.T) {
 	onNetworks(t, func(t *testing.T, n network) {
-		cfg := &SessionConfig{Capabilities: Capabilities{{Cap{"eth", 66}, 30}, {Cap{"eth", 67}, 20}, {Cap{"eth", 68}, 17}, {Cap{"snap", 1}, 8}}}
+		cfg := &SessionConfig{Capabilities: Capabilities{{Cap: Cap{"eth", 66}, Length: 30}, {Cap: Cap{"eth", 67}, Length: 20}, {Cap: Cap{"eth", 68}, Length: 17}, {Cap: Cap{"snap", 1}, Length: 8}}}
 		conn, p := n.peer(t, nil)
 		s := p.session(conn, cfg, p.hello(5, Cap{"eth", 69}, Cap{"eth", 68}, Cap{"eth", 66}, Cap{"snap", 1}))
 		if got := s.Capability("eth").Shared().Version; got != 68 {
@@ -93,7 +93,7 @@ func TestCase_M4_OnlyHighestVersionOnWire(t *testing.T) {
 // Large lengths and ids pass, with and without compression.
 func TestCase_M6_M9_LargeIDs(t *testing.T) {
 	onNetworks(t, func(t *testing.T, n network) {
-		cfg := &SessionConfig{Capabilities: Capabilities{{Cap{"aaa", 1}, 128}, {Cap{"bbb", 1}, 128}, {Cap{"ccc", 1}, 1000}, {Cap{"ddd", 1}, 230}}}
+		cfg := &SessionConfig{Capabilities: Capabilities{{Cap: Cap{"aaa", 1}, Length: 128}, {Cap: Cap{"bbb", 1}, Length: 128}, {Cap: Cap{"ccc", 1}, Length: 1000}, {Cap: Cap{"ddd", 1}, Length: 230}}}
 		caps := cfg.Capabilities.Caps()
 		for _, version := range []uint64{4, 5} {
 			t.Run(fmt.Sprint(version), func(t *testing.T) {

@@ -81,7 +81,7 @@ func (p nethermind) say(code uint64, payload []byte, headerData ...byte) error {
 // Everything that we send passes the strict reader, and everything that it sends is understood, its raw
 // Disconnect too, whenever that comes.
 func TestCase_I3_Nethermind(t *testing.T) {
-	caps := Capabilities{{Cap{"aaa", 1}, 4}, {Cap{"eth", 68}, 17}, {Cap{"wide", 1}, 300}}
+	caps := Capabilities{{Cap: Cap{"aaa", 1}, Length: 4}, {Cap: Cap{"eth", 68}, Length: 17}, {Cap: Cap{"wide", 1}, Length: 300}}
 	for _, end := range []struct {
 		name string
 		data []byte // the peer's Disconnect as frame data; nil for one of ours

@@ -254,7 +254,7 @@ func (p *peer) wantFarewell(reason DiscReason) {
 }
 
 // testCaps is what sessions in tests share: 0x10 to 0x13 and 0x14 to 0x1b.
-var testCaps = Capabilities{{Cap{"aaa", 1}, 4}, {Cap{"bbb", 2}, 8}}
+var testCaps = Capabilities{{Cap: Cap{"aaa", 1}, Length: 4}, {Cap: Cap{"bbb", 2}, Length: 8}}
 
 func testConfig() *SessionConfig { return &SessionConfig{Name: "test", Capabilities: testCaps} }
 

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// pongPatience is for how long the reader waits with a Ping until the Pong before it has gone out.
+// pongPatience is for how long the reader waits with a Ping until the Pong before it is on its way.
 // After that the two get one Pong. A peer that floods us with Pings and does not read has its flood
 // slowed down by this, and never costs more than one Pong; one whose Pings just came together gets
 // all its Pongs.
@@ -23,7 +24,7 @@ func (s *Session) read() {
 		code, data, wireSize, err := s.conn.Read()
 		switch {
 		case code == DisconnectCode:
-			s.end(readDisconnect(data, wireSize, s.snappy, err), nil)
+			s.end(readDisconnect(data, wireSize, s.snappy, err), nil, false)
 			return
 		case errors.Is(err, rlpx.ErrProtocol):
 			s.breach(err)
@@ -33,9 +34,11 @@ func (s *Session) read() {
 			s.lost(err)
 			return
 		}
-		s.received.Store(s.clock())
 		if !dropping {
+			s.busy.Store(true)
 			dropping = !s.receive(code, data)
+			s.received.Store(s.clock())
+			s.busy.Store(false)
 		}
 	}
 }
@@ -51,10 +54,10 @@ func (s *Session) receive(code uint64, data []byte) bool {
 		return false
 	case code == PingCode:
 		s.stats.pings.Add(1)
-		s.queuePong()
+		s.pong()
 	case code == PongCode:
 		s.stats.pongs.Add(1)
-		s.ping.answered(s.clock())
+		s.answered()
 	default:
 		// Messages of old versions of the base protocol, which the specification reserves.
 		s.stats.ignored.Add(1)
@@ -64,23 +67,48 @@ func (s *Session) receive(code uint64, data []byte) bool {
 
 // route gives a message of a capability to its channel.
 func (s *Session) route(code uint64, data []byte) bool {
-	shared, id, err := s.matched.Resolve(code)
+	ch, id, err := s.resolve(code)
 	if err != nil {
 		s.breach(err)
 		return false
 	}
-	ch := s.channels[shared.Index]
+	if ch.shared.Handle != nil {
+		return s.handle(ch, id, data)
+	}
 	return ch.offer(id, data) || s.stall(ch, id, data)
+}
+
+// resolve returns the channel that a code belongs to, and the message id there.
+func (s *Session) resolve(code uint64) (*Channel, uint64, error) {
+	for _, ch := range s.channels {
+		if id := code - ch.shared.Offset; id < ch.shared.Length {
+			return ch, id, nil
+		}
+	}
+	_, _, err := s.matched.Resolve(code)
+	return nil, 0, err
+}
+
+// handle has the capability's function handle a message.
+func (s *Session) handle(ch *Channel, id uint64, data []byte) bool {
+	select {
+	case <-s.ending:
+		return false
+	default:
+	}
+	if err := ch.shared.Handle(ch, id, data); err != nil {
+		s.breach(err)
+		return false
+	}
+	return true
 }
 
 // stall waits for room in the queue of ch.
 func (s *Session) stall(ch *Channel, id uint64, data []byte) bool {
-	s.stalled.Store(true)
-	defer func() {
-		// The peer was not silent, we were deaf.
-		s.received.Store(s.clock())
-		s.stalled.Store(false)
-	}()
+	start := time.Now()
+	if f := s.cfg.Trace.Stalled; f != nil {
+		defer func() { f(s, ch, time.Since(start)) }()
+	}
 	timer := time.NewTimer(s.cfg.StallTimeout)
 	defer timer.Stop()
 	for !ch.offer(id, data) {
@@ -89,31 +117,25 @@ func (s *Session) stall(ch *Channel, id uint64, data []byte) bool {
 		case <-timer.C:
 			s.breach(fmt.Errorf("%w: %s, %v", ErrStalled, ch.shared.Cap, s.cfg.StallTimeout))
 			return false
-		case <-s.broken:
-			return false
-		case <-s.closing:
+		}
+		if s.broken() {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *Session) queuePong() {
-	select {
-	case s.pongs <- struct{}{}:
-		return
-	default:
+// pong answers a Ping.
+func (s *Session) pong() {
+	if !errors.Is(s.conn.SendControl(PongCode, AppendPong(nil)), rlpx.ErrQueueFull) {
+		return // or writing has failed, which the session learns otherwise
 	}
-	if s.patience == nil {
-		s.patience = time.NewTimer(pongPatience)
-	} else {
-		s.patience.Reset(pongPatience)
-	}
-	defer s.patience.Stop()
-	select {
-	case s.pongs <- struct{}{}:
-	case <-s.patience.C:
-	case <-s.broken:
-	case <-s.closing:
+	// The Pong before is still queued.
+	runtime.Gosched()
+	for waited := time.Duration(0); waited < pongPatience && !s.broken(); waited += pongPatience / 10 {
+		if !errors.Is(s.conn.SendControl(PongCode, AppendPong(nil)), rlpx.ErrQueueFull) {
+			return
+		}
+		time.Sleep(pongPatience / 10)
 	}
 }

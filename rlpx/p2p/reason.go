@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path"
+	"reflect"
 
 	"github.com/go-rlpx/transport/rlpx"
 )
@@ -122,6 +124,9 @@ var errorReasons = [...]struct {
 // network, DiscRequested where err is nil. Any other error comes from the application and gives
 // DiscSubprotocolError; an application that knows better wraps a DiscReason.
 //
+// Code written for go-ethereum may return the DiscReason of its package p2p, or of a fork's. That
+// is understood as well: it has the same numbers.
+//
 // The result always has a code on the wire.
 func ReasonFor(err error) DiscReason {
 	if err == nil {
@@ -129,6 +134,9 @@ func ReasonFor(err error) DiscReason {
 	}
 	if reason, ok := errors.AsType[DiscReason](err); ok {
 		return reason.onWire()
+	}
+	if reason, ok := gethReason(err); ok {
+		return reason
 	}
 	netErr, isNetErr := errors.AsType[net.Error](err)
 	if isNetErr && netErr.Timeout() {
@@ -143,4 +151,31 @@ func ReasonFor(err error) DiscReason {
 		return DiscNetworkError
 	}
 	return DiscSubprotocolError
+}
+
+// gethReason finds the first error in err's tree that is a DiscReason of go-ethereum's package p2p,
+// by the type's name: to import that package takes its whole node along.
+func gethReason(err error) (DiscReason, bool) {
+	if v := reflect.ValueOf(err); v.Kind() == reflect.Uint8 {
+		t := v.Type()
+		if t.Name() == "DiscReason" && path.Base(t.PkgPath()) == "p2p" {
+			return DiscReason(v.Uint()), true
+		}
+	}
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := err.Unwrap(); inner != nil {
+			return gethReason(inner)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range err.Unwrap() {
+			if inner == nil {
+				continue
+			}
+			if reason, ok := gethReason(inner); ok {
+				return reason, true
+			}
+		}
+	}
+	return 0, false
 }

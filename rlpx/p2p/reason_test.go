@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-rlpx/transport/rlpx"
+	"github.com/go-rlpx/transport/rlpx/p2p/testdata/geth/p2p"
 )
 
 func TestCase_B25_ReasonNumbers(t *testing.T) {
@@ -51,7 +52,7 @@ func TestCase_B25_ReasonNumbers(t *testing.T) {
 func TestReasonFor(t *testing.T) {
 	timeout := &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	reset := &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.ECONNRESET)}
-	_, uselessErr := Match(Capabilities{{Cap{"eth", 68}, 17}}, nil)
+	_, uselessErr := Match(Capabilities{{Cap: Cap{"eth", 68}, Length: 17}}, nil)
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -101,6 +102,15 @@ func TestReasonFor(t *testing.T) {
 		{"reset", reset, DiscNetworkError},
 
 		{"application", errors.New("bad block"), DiscSubprotocolError},
+
+		{"go-ethereum's reason", p2p.DiscTooManyPeers, DiscTooManyPeers},
+		{"go-ethereum's lowest", p2p.DiscRequested, DiscRequested},
+		{"go-ethereum's highest", p2p.DiscSubprotocolError, DiscSubprotocolError},
+		{"go-ethereum's unknown reason", p2p.DiscReason(0x42), 0x42},
+		{"go-ethereum's reason before the cause", fmt.Errorf("%w: %w", p2p.DiscUselessPeer, io.EOF), DiscUselessPeer},
+		{"go-ethereum's reason as the cause", errors.Join(io.EOF, fmt.Errorf("status: %w", p2p.DiscUselessPeer)), DiscUselessPeer},
+		{"our reason before go-ethereum's", fmt.Errorf("%w: %w", DiscSelf, p2p.DiscUselessPeer), DiscSelf},
+		{"a number of another type", p2p.Severity(4), DiscSubprotocolError},
 	} {
 		if got := ReasonFor(tt.err); got != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)

@@ -3,6 +3,7 @@ package p2p
 import (
 	"context"
 	"crypto/ecdsa"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -15,13 +16,23 @@ import (
 // A Session carries the messages of the shared capabilities between two nodes. It answers Ping,
 // keeps the connection alive, and says Disconnect when it ends.
 //
-// A session has two goroutines from NewSession until Done: the reader, and the keeper, which writes
-// what the base protocol has to say. They need nothing of the application, which may be idle,
-// except that a capability whose messages are not read stops the reader once its queue is full: see
-// SessionConfig. Messages are written by the goroutines that call Write.
+// A session has one goroutine from NewSession until Done: the reader. It needs nothing of the
+// application, which may be idle, except that a capability whose messages are not read stops it once its
+// queue is full: see SessionConfig. Messages are written by the goroutines that call Write, or
+// by one that exists while Send has left something to be written.
 //
-// All methods may be called by any goroutine at any time.
+// All methods may be called by any goroutine at any time, callbacks included.
 type Session struct {
+	// The life of a session. Every arrow is one call of end.
+	//
+	//	           Disconnect, breach                     said, or a second later
+	//	running ───────────────────────▶ leaving ───────────────────────────────────┐
+	//	   │                             (a goroutine writes our Disconnect,        ▼
+	//	   │ a write failed               the reader drops what comes)      closed ▶ done
+	//	   ▼           reader finds why, or a second later                          ▲ when the
+	//	broken ─────────────────────────────────────────────────────────────────────┘ reader ended
+	//	running ──── Disconnect of the peer, end of the connection ─────────────────┘
+
 	// Set at creation, read-only after.
 	conn     *rlpx.Conn
 	cfg      SessionConfig // without zeros
@@ -31,26 +42,21 @@ type Session struct {
 	channels []*Channel // in the order of matched
 	start    time.Time
 
-	received, sent atomic.Int64 // when a message last was, by clock
-	stalled        atomic.Bool  // the reader waits for room in a queue
-	stats          sessionCounters
-
-	gate     gate
-	pongs    chan struct{} // holds an element while a Pong is queued
-	patience *time.Timer   // of the reader, made when first needed
-	silence  *time.Timer   // ends the session when the peer is silent for too long
+	received atomic.Int64 // when the last message was handled, by clock
+	busy     atomic.Bool  // the reader is occupied with a message: a silence is not the peer's
+	stats    sessionCounters
 	ping     pinger
+	timer    *time.Timer // calls tick when something is due
 
-	broken  chan struct{} // closed when writing failed; what can still be read may say why
-	closing chan struct{} // closed when err is set
+	ending  chan struct{} // closed when err is set
 	drained chan struct{} // closed when the reader ended
-	done    chan struct{} // closed when the keeper ended, after everything else
+	closed  chan struct{} // closed when the connection is closed
+	done    chan struct{} // closed when both are
 
 	mu       sync.Mutex
-	err      error       // why the session ended
-	farewell *DiscReason // what the peer is to be told, nil if nothing
-	writeErr error       // why broken was closed
-	timer    *time.Timer // ends a broken session, or closes the connection of an ended one
+	err      error // why the session ended
+	writeErr error // why it is broken
+	brokenAt int64
 }
 
 // NewSession exchanges Hello over a connection whose encrypted handshake is done, as Handshake does
@@ -58,7 +64,9 @@ type Session struct {
 // the error is a *UselessPeerError.
 //
 // The connection belongs to the session from here on. After an error it is closed, with our
-// Disconnect sent before if possible.
+// Disconnect sent before if possible. Limits that were set on it count beside those of the session, the smaller
+// one each time: SetReadLimit, SetWriteTimeout, rlpx.Config.MessageLimit for messages of
+// capabilities. Deadlines end with Hello.
 func NewSession(ctx context.Context, conn *rlpx.Conn, cfg *SessionConfig) (*Session, error) {
 	s := &Session{conn: conn, cfg: cfg.withDefaults(), start: time.Now()}
 	if err := s.cfg.Capabilities.Validate(); err != nil {
@@ -81,22 +89,40 @@ func NewSession(ctx context.Context, conn *rlpx.Conn, cfg *SessionConfig) (*Sess
 func (s *Session) run() {
 	// Whatever bounded the handshakes must not bound the session.
 	s.conn.SetDeadline(time.Time{})
+	timeout := s.cfg.WriteTimeout
+	if callers := s.conn.WriteTimeout(); callers > 0 {
+		timeout = min(timeout, callers)
+	}
+	s.conn.SetWriteTimeout(timeout)
+	s.conn.SetMessageLimit(s.messageLimit)
+	s.conn.OnWriteFailed(s.writeFailed)
 	s.snappy = s.conn.ConnectionState().Snappy
 	s.channels = make([]*Channel, s.matched.Len())
 	for i, shared := range s.matched.All() {
 		s.channels[i] = newChannel(s, shared)
 	}
-	s.gate.init(s.conn, s.cfg.WriteTimeout)
-	s.ping.init()
-	s.pongs = make(chan struct{}, 1)
-	s.broken, s.closing = make(chan struct{}), make(chan struct{})
-	s.drained, s.done = make(chan struct{}), make(chan struct{})
+	s.ending, s.drained = make(chan struct{}), make(chan struct{})
+	s.closed, s.done = make(chan struct{}), make(chan struct{})
 	s.received.Store(s.clock())
-	s.sent.Store(s.clock())
-	s.silence = time.AfterFunc(never, s.checkSilence)
-	s.silence.Reset(s.cfg.ReadTimeout)
+	s.ping.turn = make(chan struct{}, 1)
+	s.ping.sent = s.clock()
+	s.timer = time.AfterFunc(never, s.tick)
+	if f := s.cfg.Trace.Started; f != nil {
+		f(s)
+	}
+	s.tick()
 	go s.read()
-	go s.keep()
+}
+
+// messageLimit bounds the messages of the peer. Those of the base protocol are no concern of the program's own limits.
+func (s *Session) messageLimit(code uint64) (plainBytes int, own bool) {
+	if code < BaseLength {
+		return baseLimit, true
+	}
+	if shared, _, err := s.matched.Resolve(code); err == nil && shared.MaxMessageSize > 0 {
+		return shared.MaxMessageSize, false
+	}
+	return maxMessageSize, false
 }
 
 // clock is the time since the session was made, in nanoseconds.
@@ -129,7 +155,7 @@ func (s *Session) Capability(name string) *Channel {
 }
 
 // Done returns a channel that is closed when the session has ended, its connection is closed and
-// its goroutines are gone.
+// its goroutine is gone.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Err returns why the session ended, or nil while it goes on. It is set as soon as the end begins;
@@ -141,25 +167,22 @@ func (s *Session) Err() error {
 	return s.err
 }
 
-// Disconnect ends the session for the given reason. It tells the peer, if that is possible within a
-// second, and returns nil when Done is closed. If the session has ended before, for whatever
-// reason, it waits for Done as well and returns what Err does.
-//
-// It must not be called by the reader itself, which is what calls rlpx.Config.MessageLimit: that
-// would wait for itself. There, call it in a goroutine of its own.
-//
-// What is queued for reading is dropped. Other calls on the session return at once, except for a
-// Write of which a part may already be on the wire: that gets a moment to finish, or else ends the
-// connection without a Disconnect.
-func (s *Session) Disconnect(reason DiscReason) error {
+// End begins the end of the session for the given reason and waits for nothing. The peer is told, if that is possible
+// within a second. It reports whether the session had not ended before. What is queued for reading is dropped.
+func (s *Session) End(reason DiscReason) bool {
 	reason = reason.onWire()
-	first := s.end(&DisconnectError{Reason: reason}, &reason)
-	if first {
-		for _, ch := range s.channels {
-			ch.discard()
-		}
-	}
-	<-s.done
+	return s.end(&DisconnectError{Reason: reason}, &reason, true)
+}
+
+// Disconnect is End, and returns when the peer was told and the connection is closed, which
+// takes about a second at most. It returns nil, or what Err does if the session had ended before.
+//
+// Other calls on the session return at once, except for a Write of which a part may already be on
+// the wire: that gets a moment to finish, or else ends the connection without a Disconnect.
+// Disconnect does not wait for the reader, so that callbacks may call it: for that there is Done.
+func (s *Session) Disconnect(reason DiscReason) error {
+	first := s.End(reason)
+	<-s.closed
 	if first {
 		return nil
 	}
@@ -176,36 +199,48 @@ func (s *Session) Close() error {
 // breach ends the session because of err, which is not the connection's fault, and tells the peer.
 func (s *Session) breach(err error) {
 	reason := ReasonFor(err)
-	s.end(&breachError{&DisconnectError{Reason: reason}, err}, &reason)
+	s.end(&breachError{&DisconnectError{Reason: reason}, err}, &reason, false)
 }
 
 // lost ends the session because the connection is of no use any more.
-func (s *Session) lost(err error) { s.end(fmt.Errorf("p2p: connection lost: %w", err), nil) }
+func (s *Session) lost(err error) { s.end(fmt.Errorf("p2p: connection lost: %w", err), nil, false) }
 
-// end begins the end of the session, for the keeper to finish. It reports false if it began before:
-// the first reason wins.
-func (s *Session) end(err error, farewell *DiscReason) bool {
+// end ends the session. It waits for nothing. The first reason wins: it reports false if there was
+// one before. farewell is what the peer is to be told, nil if nothing. If discard, what is queued for reading is
+// dropped.
+func (s *Session) end(err error, farewell *DiscReason, discard bool) bool {
 	s.mu.Lock()
 	if s.err != nil {
 		s.mu.Unlock()
 		return false
 	}
-	s.err, s.farewell = err, farewell
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	if farewell != nil {
-		// Whatever the keeper waits for, this ends it.
-		s.timer = time.AfterFunc(disconnectTimeout, func() { s.conn.Close() })
-	}
+	s.err = err
+	s.timer.Stop()
+	close(s.ending)
 	s.mu.Unlock()
-
-	close(s.closing)
-	s.gate.close()
-	if farewell == nil {
-		s.conn.Close()
+	for _, ch := range s.channels {
+		ch.ended(discard)
 	}
+	go s.leave(farewell)
 	return true
+}
+
+// leave says farewell and closes the connection.
+func (s *Session) leave(farewell *DiscReason) {
+	if farewell != nil {
+		timer := time.AfterFunc(disconnectTimeout, func() { s.conn.Close() })
+		defer timer.Stop()
+		// An end that the peer was not told about is an end all the same.
+		_ = sayDisconnect(s.conn, s.Err(), *farewell, s.drained)
+	}
+	s.conn.Close()
+	close(s.closed)
+	<-s.drained
+	release(s.conn)
+	if f := s.cfg.Trace.Ended; f != nil {
+		f(s, s.Err())
+	}
+	close(s.done)
 }
 
 // writeFailed is called when writing to the connection has failed for good. The peer's reason may
@@ -216,32 +251,40 @@ func (s *Session) writeFailed(err error) {
 	if s.err != nil || s.writeErr != nil {
 		return
 	}
-	s.writeErr = err
-	close(s.broken)
-	s.timer = time.AfterFunc(disconnectTimeout, func() { s.lost(err) })
-}
-
-// finish is the last act of the keeper.
-func (s *Session) finish() {
-	if s.farewell != nil { // which does not change any more
-		<-s.gate.idle
-		s.conn.SetWriteDeadline(time.Now().Add(disconnectTimeout))
-		// An end that the peer was not told about is an end all the same.
-		_ = sayDisconnect(s.conn, *s.farewell, s.drained)
+	s.writeErr, s.brokenAt = err, s.clock()
+	s.timer.Reset(disconnectTimeout)
+	for _, ch := range s.channels {
+		signal(ch.room)
 	}
-	s.conn.Close()
-	<-s.drained
-	s.timerStop()
-	s.silence.Stop()
-	close(s.done)
 }
 
-func (s *Session) timerStop() {
+// broken reports whether the session has ended, or is about to because a write failed.
+func (s *Session) broken() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.timer != nil {
-		s.timer.Stop()
+	return s.err != nil || s.writeErr != nil
+}
+
+// written makes a session's error of one of the connection's, for a caller that waits for it.
+func (s *Session) written(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, rlpx.ErrMessageTooBig) || ctx != nil && err == ctx.Err() {
+		return err
 	}
+	s.writeFailed(err) // which may be known
+	<-s.ending
+	return s.Err()
+}
+
+// posted makes a session's error of one of the connection's, for a caller that waits for nothing.
+func (s *Session) posted(err error) error {
+	if err == nil || errors.Is(err, rlpx.ErrMessageTooBig) || errors.Is(err, rlpx.ErrQueueFull) {
+		return err
+	}
+	s.writeFailed(err)
+	if ended := s.Err(); ended != nil {
+		return ended
+	}
+	return fmt.Errorf("p2p: connection lost: %w", err)
 }
 
 // SessionStats counts messages of the base protocol that a peer sent.

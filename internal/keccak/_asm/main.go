@@ -12,6 +12,12 @@
 //	permute8AVX512  eight states in ZMM registers
 //	permute4AVX2    four states in YMM registers, without AVX-512
 //
+// and for arm64, with -arch arm64:
+//
+//	permuteSHA3     one state, a lane in the low half of a vector register; digestSHA3
+//	permute2SHA3    two states, in both halves; digest2SHA3 and digestPermuteSHA3, without data
+//	permuteScalar   one state, general registers
+//
 // Kernels with a register or a slot for each lane do pi without moving anything: they write
 // the five lanes of a row of the result where the five lanes that it is made
 // from were, and keep book of which lane is where (type layout). Because a lane
@@ -22,12 +28,24 @@
 package main
 
 import (
+	"flag"
+	"log"
+
 	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 )
 
 func main() {
+	// The other flags are avo's. For arm64 they mean the same.
+	arch := flag.String("arch", "amd64", "what to generate for: amd64 or arm64")
+	flag.Parse()
+	if *arch == "arm64" {
+		if err := arm64(); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	ConstraintExpr("amd64,!purego")
 
 	table := GLOBL("roundConstants", attr.RODATA|attr.NOPTR)
@@ -42,4 +60,17 @@ func main() {
 	avx512Lanes("permute4AVX512", "four", table, 4)
 	avx512Lanes("permute8AVX512", "eight", table, 8)
 	Generate()
+}
+
+// arm64 generates the kernels for arm64.
+func arm64() error {
+	value := func(name string) string { return flag.Lookup(name).Value.String() }
+	out, stubs, pkg := value("out"), value("stubs"), value("pkg")
+	f := newArm64File("go run . -arch arm64 -out " + out + " -stubs " + stubs + " -pkg " + pkg)
+	rc := roundConstants()
+	table := f.table("roundConstants", rc[:])
+	sha3Kernels(f, table)
+	scalar(f, table)
+	readMIDR(f)
+	return f.write(out, stubs, pkg)
 }

@@ -15,15 +15,27 @@ import (
 // spare capacity of slices, and the words of big.Ints, where a number is the other way round, among it. It returns the path to
 // each place. Values that skip reports true for are not looked into.
 func Find(root any, needles map[string][]byte, skip func(t reflect.Type) bool) (found []string) {
-	f := finder{needles: map[string][]byte{}, skip: skip, seen: map[visit]bool{}}
+	all := map[string][]byte{}
 	for name, needle := range needles {
-		f.needles[name] = needle
+		all[name] = needle
 		reversed := slices.Clone(needle)
 		slices.Reverse(reversed)
-		f.needles[name+", little-endian"] = reversed
+		all[name+", little-endian"] = reversed
 	}
+	Walk(root, skip, func(memory []byte, path string) {
+		for name, needle := range all {
+			if bytes.Contains(memory, needle) {
+				found = append(found, name+" in "+path)
+			}
+		}
+	})
+	return found
+}
+
+// Walk calls see with each piece of memory that is reachable from a pointer, as Find looks at it, and the path to it.
+func Walk(root any, skip func(t reflect.Type) bool, see func(memory []byte, path string)) {
+	f := finder{see: see, skip: skip, seen: map[visit]bool{}}
 	f.walk(reflect.ValueOf(root), fmt.Sprintf("%T", root))
-	return f.found
 }
 
 type visit struct {
@@ -32,10 +44,9 @@ type visit struct {
 }
 
 type finder struct {
-	needles map[string][]byte
-	skip    func(reflect.Type) bool
-	seen    map[visit]bool
-	found   []string
+	see  func(memory []byte, path string)
+	skip func(reflect.Type) bool
+	seen map[visit]bool
 }
 
 func (f *finder) walk(v reflect.Value, path string) {
@@ -77,14 +88,14 @@ func (f *finder) walk(v reflect.Value, path string) {
 			return
 		}
 		size := v.Cap() * int(v.Type().Elem().Size())
-		f.match(unsafe.Slice((*byte)(v.UnsafePointer()), size), path)
+		f.see(unsafe.Slice((*byte)(v.UnsafePointer()), size), path)
 		if !plain(v.Type().Elem().Kind()) {
 			for i := range v.Len() {
 				f.walk(v.Index(i), fmt.Sprintf("%s[%d]", path, i))
 			}
 		}
 	case reflect.String:
-		f.match([]byte(v.String()), path)
+		f.see(unsafe.Slice(unsafe.StringData(v.String()), v.Len()), path)
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
 			f.walk(it.Key(), path+" key")
@@ -96,15 +107,7 @@ func (f *finder) walk(v reflect.Value, path string) {
 // scan looks at the memory of v itself.
 func (f *finder) scan(v reflect.Value, path string) {
 	if v.CanAddr() && v.Type().Size() > 0 {
-		f.match(unsafe.Slice((*byte)(v.Addr().UnsafePointer()), v.Type().Size()), path)
-	}
-}
-
-func (f *finder) match(memory []byte, path string) {
-	for name, needle := range f.needles {
-		if bytes.Contains(memory, needle) {
-			f.found = append(f.found, name+" in "+path)
-		}
+		f.see(unsafe.Slice((*byte)(v.Addr().UnsafePointer()), v.Type().Size()), path)
 	}
 }
 

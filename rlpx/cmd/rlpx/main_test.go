@@ -42,7 +42,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"version"}, 0},
 		{[]string{"demo", "-for", "1ms"}, 0},
 		{[]string{"key", filepath.Join(t.TempDir(), "missing")}, 1},
-		{[]string{"ping", "enode://nobody"}, 1},
+		{[]string{"ping", "enode://nobody"}, 2},
 		{[]string{"ping"}, 2},
 		{[]string{"nonsense"}, 2},
 	} {

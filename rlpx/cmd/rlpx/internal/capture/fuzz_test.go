@@ -81,7 +81,7 @@ func FuzzCapture(f *testing.F) {
 			t.Fatalf("error %v", err)
 		}
 		s := rd.Stats()
-		if c.bytes > s.Bytes || s.Segments+s.Other+s.Fragments+s.Unreadable+s.Link != s.Packets {
+		if c.bytes > s.Bytes || s.Segments+s.Other+s.Tunneled+s.Fragments+s.Unreadable+s.Link != s.Packets {
 			t.Fatalf("%d bytes of %d, %+v", c.bytes, s.Bytes, s)
 		}
 	})

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"io"
+	"slices"
 )
 
 // Stats count what a Reader has seen.
@@ -10,6 +11,7 @@ type Stats struct {
 	Bytes       int64 // of them, as captured
 	Segments    int   // of TCP
 	Other       int   // packets that are not TCP
+	Tunneled    int   // packets within another protocol, which are not looked into
 	Fragments   int   // packets that are parts of IP packets, which are not put together
 	Unreadable  int   // packets that cannot be decoded
 	Link        int   // packets from networks of a type that is not supported
@@ -18,8 +20,9 @@ type Stats struct {
 	Middle      int   // of these, those whose beginning is not there
 	Refused     int   // segments of connections that were too many at once
 
-	FirstUnreadable error // a *PacketError
-	FirstLink       error // a *PacketError with a *LinkError
+	Tunnels         []string // the names of those protocols, each once
+	FirstUnreadable error    // a *PacketError
+	FirstLink       error    // a *PacketError with a *LinkError
 }
 
 // A Reader reads a capture.
@@ -64,7 +67,14 @@ func (r *Reader) Next() error {
 	switch kind {
 	case packetTCP:
 		r.stats.Segments++
+		// Without a length, what is missing shows only in how much of the packet was captured.
+		seg.cut = seg.cut || seg.noLength && ci.CaptureLength < ci.Length
 		r.table.take(&seg, ci, at)
+	case packetTunnel:
+		r.stats.Tunneled++
+		if name := err.Error(); !slices.Contains(r.stats.Tunnels, name) {
+			r.stats.Tunnels = append(r.stats.Tunnels, name)
+		}
 	case packetFragment:
 		r.stats.Fragments++
 	case packetUnreadable:

@@ -39,8 +39,8 @@ func (n Network) LinkType() layers.LinkType {
 	}[n]
 }
 
-// header returns what comes before the IP packet.
-func (n Network) header(v6 bool) []byte {
+// Header returns what comes before the IP packet.
+func (n Network) Header(v6 bool) []byte {
 	etherType := []byte{0x08, 0x00}
 	family := byte(2)
 	if v6 {
@@ -120,7 +120,7 @@ func (w *Writer) Packet(s Segment) []byte {
 		ip = &layers.IPv4{Version: 4, IHL: 5, TTL: 64, Protocol: layers.IPProtocolTCP, SrcIP: src, DstIP: dst}
 	}
 	err := gopacket.SerializeLayers(w.buf, gopacket.SerializeOptions{FixLengths: true},
-		gopacket.Payload(w.network.header(v6)), ip, tcp, gopacket.Payload(s.Payload))
+		gopacket.Payload(w.network.Header(v6)), ip, tcp, gopacket.Payload(s.Payload))
 	if err != nil {
 		panic(fmt.Sprint("a segment cannot be made: ", err))
 	}

@@ -5,30 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 )
 
 // Exit statuses.
 const (
-	statusOK     = 0
-	statusFailed = 1
-	statusUsage  = 2
+	statusOK          = 0
+	statusFailed      = 1
+	statusUsage       = 2
+	statusInterrupted = 130 // as shells count a command that Ctrl-C ended
 )
 
+// errInterrupted is the end of a command that was interrupted before it was done.
+var errInterrupted = errors.New("interrupted")
+
 // Run runs the command with the given arguments, program name not included, and
-// returns the exit status: 0 for success, 1 for a failure, 2 for wrong usage.
-// Commands that wait or repeat end when ctx is done, with a summary.
+// returns the exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 if ctx
+// was done first. Commands that wait or repeat end when ctx is done, with a summary;
+// those that end in no other way have succeeded then.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	e := &env{out: &output{w: stdout}, err: stderr}
 	err := e.root().Run(ctx, append([]string{"rlpx"}, args...))
 	if err == nil {
 		err = e.out.failure()
 	}
-	if err == nil {
-		return statusOK
+	status := exitStatus(ctx, err)
+	if err != nil {
+		fmt.Fprintln(stderr, "rlpx: "+message(err))
 	}
-	fmt.Fprintln(stderr, "rlpx: "+message(err))
+	if err := e.keyLog.close(); err != nil {
+		fmt.Fprintln(stderr, "rlpx: "+message(err))
+		status = statusFailed
+	}
+	return status
+}
+
+func exitStatus(ctx context.Context, err error) int {
+	switch {
+	case err == nil:
+		return statusOK
+	case errors.Is(err, errInterrupted), ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return statusInterrupted
+	}
 	// The library's own exit codes stand for -help on what does not exist.
 	if _, ok := errors.AsType[cli.ExitCoder](err); ok || isUsage(err) {
 		return statusUsage
@@ -38,15 +58,22 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // env is what all commands have: where results go, and where the rest goes.
 type env struct {
-	out *output
-	err io.Writer
+	out    *output
+	err    io.Writer
+	keyLog *keyLog // nil: none
+}
+
+// warn says something that matters and is no failure.
+func (e *env) warn(format string, args ...any) {
+	fmt.Fprintln(e.err, "rlpx: warning: "+printable(fmt.Sprintf(format, args...), maxMessage))
 }
 
 func (e *env) root() *cli.Command {
 	root := &cli.Command{
 		Name:  "rlpx",
 		Usage: "see and test Ethereum's encrypted p2p transport",
-		Description: "Flags take one dash or two. Exit status: 0 success, 1 failure, 2 wrong flags or arguments missing.\n\n" +
+		Description: "Flags take one dash or two. Exit status: 0 success, 1 failure, 2 wrong flags or arguments,\n" +
+			"130 interrupted by Ctrl-C. It is 0 after Ctrl-C for serve and for ping -c 0, which go on until then.\n\n" +
 			"Try 'rlpx demo', which needs nothing, or 'rlpx serve' and a ping of the enode URL that it prints.",
 		Version: version().String(),
 		Commands: []*cli.Command{
@@ -82,7 +109,7 @@ func (e *env) root() *cli.Command {
 						return err
 					}
 					if cmd.Root().Command(name) == nil {
-						return usagef(cmd.Root(), "no command %q", name)
+						return unknownCommand(cmd.Root(), name)
 					}
 					return cli.ShowCommandHelp(ctx, cmd.Root(), name)
 				},
@@ -95,7 +122,7 @@ func (e *env) root() *cli.Command {
 		OnUsageError:   onUsageError,
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if name := cmd.Args().First(); name != "" {
-				return usagef(cmd, "no command %q", name)
+				return unknownCommand(cmd, name)
 			}
 			return cli.ShowRootCommandHelp(cmd)
 		},
@@ -122,7 +149,21 @@ func usagef(cmd *cli.Command, format string, args ...any) error {
 	return &usageError{fmt.Errorf(format+" (see %s -help)", append(args, cmd.FullName())...)}
 }
 
+// unknownCommand names the command that was meant, if one is alike.
+func unknownCommand(root *cli.Command, name string) error {
+	if alike := cli.SuggestCommand(root.Commands, name); alike != "" {
+		return usagef(root, "no command %q, did you mean %q?", name, alike)
+	}
+	return usagef(root, "no command %q", name)
+}
+
 func onUsageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: "); ok {
+		if alike := cli.SuggestFlag(cmd.Flags, strings.TrimLeft(name, "-"), false); alike != "" {
+			return usagef(cmd, "no flag %s, did you mean %s?", name, alike)
+		}
+		return usagef(cmd, "no flag %s", name)
+	}
 	return usagef(cmd, "%w", err)
 }
 

@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,7 @@ func TestHelp(t *testing.T) {
 	for name, texts := range map[string][]string{
 		"demo":  {"-for", "-keylog"},
 		"ping":  {"ENODE", "-c", "-i", "-timeout", "-key", "-cap", "-keylog"},
-		"serve": {"-addr", "-key", "-cap", "-maxpeers", "-json", "-for", "-n"},
+		"serve": {"-addr", "-key", "-cap", "LENGTH", "256", "-v", "-maxpeers", "-json", "-for", "-n"},
 		"key":   {"FILE", "-new", "-addr", "never overwritten"},
 	} {
 		for _, args := range [][]string{{name, "-h"}, {name, "--help"}, {"help", name}} {
@@ -41,12 +42,17 @@ func TestVersion(t *testing.T) {
 }
 
 func TestUsageErrors(t *testing.T) {
+	keyFile := filepath.Join(t.TempDir(), "node.key")
+	run(t, "key", "-new", keyFile).wantSuccess(t)
 	for _, tc := range []struct {
 		name  string
 		args  []string
 		texts []string
 	}{
 		{"no such command", []string{"pong"}, []string{`no command "pong"`}},
+		{"mistyped command", []string{"srve"}, []string{`no command "srve", did you mean "serve"?`}},
+		{"help for a mistyped command", []string{"help", "pign"}, []string{`did you mean "ping"?`}},
+		{"mistyped flag", []string{"bench", "-conn", "1"}, []string{"no flag -conn, did you mean --conns?"}},
 		{"no such command, unprintable", []string{"po\n\x1b[2Jng"}, []string{"no command"}},
 		{"help for no such command", []string{"help", "pong"}, []string{`no command "pong"`, "rlpx -help"}},
 		{"no such flag", []string{"ping", "-x", "enode"}, []string{"-x", "rlpx ping -help"}},
@@ -63,6 +69,8 @@ func TestUsageErrors(t *testing.T) {
 		{"help with two", []string{"help", "ping", "serve"}, []string{"one argument"}},
 		{"ping without enode", []string{"ping"}, []string{"ENODE", "rlpx ping -help"}},
 		{"ping with two", []string{"ping", "a", "b"}, []string{"one argument"}},
+		{"ping, no enode", []string{"ping", "nobody"}, []string{`"nobody" is no node`, "rlpx ping -help"}},
+		{"bench, no enode", []string{"bench", "-to", "nobody"}, []string{`-to: "nobody" is no node`, "rlpx bench -help"}},
 		{"ping, bad capability", []string{"ping", "-cap", "eth", "enode"}, []string{`"eth"`, "NAME/VERSION"}},
 		{"ping, capability name too long", []string{"ping", "-cap", "ethereumm/1", "enode"}, []string{"ethereumm/1"}},
 		{"serve with argument", []string{"serve", "x"}, []string{`"x"`}},
@@ -79,6 +87,8 @@ func TestUsageErrors(t *testing.T) {
 		{"new key without file", []string{"key", "-new"}, []string{"FILE"}},
 		{"key with two files", []string{"key", "a", "b"}, []string{"one argument"}},
 		{"key, bad address", []string{"key", "-addr", "1.2.3.4", "a"}, []string{"-addr"}},
+		{"key, port 0", []string{"key", "-addr", "1.2.3.4:0", keyFile}, []string{"-addr", "port 0"}},
+		{"key, impossible host", []string{"key", "-addr", "a b:1", keyFile}, []string{"-addr"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := run(t, tc.args...)

@@ -43,13 +43,13 @@ func (r *echoing) dial(ctx context.Context, cfg *rlpx.Config) (err error) {
 		ReadTimeout: -1, WriteTimeout: -1,
 	})
 	if useless, ok := errors.AsType[*p2p.UselessPeerError](err); ok {
-		return fmt.Errorf("%s has no capability %s but %s: 'rlpx serve' has it", r.to.addr, echoCap.Cap, list(useless.Caps))
+		return fmt.Errorf("%s has no capability %s but %s: 'rlpx serve' has it", r.dialed.addr, echoCap.Cap, list(useless.Caps))
 	}
 	if errors.Is(err, &p2p.DisconnectError{Reason: p2p.DiscUselessPeer, Remote: true}) {
-		return fmt.Errorf("%s has no capability %s: 'rlpx serve' has it", r.to.addr, echoCap.Cap)
+		return fmt.Errorf("%s has no capability %s: 'rlpx serve' has it", r.dialed.addr, echoCap.Cap)
 	}
 	if err != nil {
-		return inWords("no session with "+r.to.addr, r.timeout, err)
+		return inWords("no session with "+r.dialed.addr, r.timeout, err)
 	}
 	r.probe = measure.Echo{
 		Channel: r.session.Capability(echoCap.Name),
@@ -67,7 +67,7 @@ func (r *echoing) done(row int) int     { return len(r.results[row].rate) }
 func (r *echoing) title() string {
 	hello := r.session.Remote()
 	return fmt.Sprintf("%s, %s, p2p version %d, snappy %s\nconnected in %s, handshake in %s\n",
-		r.to.addr, hello.PrintableName(), hello.Version, onOff(r.session.ConnectionState().Snappy),
+		r.dialed.addr, hello.PrintableName(), hello.Version, onOff(r.session.ConnectionState().Snappy),
 		short(r.dialed.connect), short(r.dialed.handshake))
 }
 
@@ -80,7 +80,7 @@ func (r *echoing) measure(ctx context.Context, row, _ int) (bytes int64, err err
 		a, err = r.probe.Stream(ctx, size, r.each)
 	}
 	if err != nil {
-		what := fmt.Sprintf("echo of %s from %s", sizeName(size), r.to.addr)
+		what := fmt.Sprintf("echo of %s from %s", sizeName(size), r.dialed.addr)
 		switch {
 		case errors.Is(err, measure.ErrNoEcho):
 			return bytes, fmt.Errorf("%s: nothing came back within %v", what, r.timeout)
@@ -128,7 +128,7 @@ type echoedRecord struct {
 func (r *echoing) record(row int) any {
 	result := &r.results[row]
 	return echoedRecord{
-		Peer: r.to.addr, Client: r.session.Remote().Name, Snappy: r.session.ConnectionState().Snappy,
+		Peer: r.dialed.addr, Client: r.session.Remote().Name, Snappy: r.session.ConnectionState().Snappy,
 		Size: r.sizes[row], Rounds: len(result.rate),
 		P50: int64(measure.Median(result.p50)), P99: int64(measure.Median(result.p99)),
 		capacity: newCapacity(result.rate, r.sizes[row]),

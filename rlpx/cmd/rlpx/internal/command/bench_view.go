@@ -22,7 +22,7 @@ type table struct {
 // String prints numbers under each other, to the right.
 func (t table) String() string {
 	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range append([][]string{t.head}, t.rows...) {
 		for _, cell := range row {
 			if cell == "" {
@@ -147,7 +147,7 @@ func (s *screen) fits(text string) bool {
 		return false
 	}
 	for line := range strings.Lines(text) {
-		if utf8.RuneCountInString(line) > width { // the newline included
+		if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > width {
 			return false
 		}
 	}
@@ -157,12 +157,14 @@ func (s *screen) fits(text string) bool {
 // draw writes the text, whose last line ends with a newline.
 func (s *screen) draw(text string) {
 	var b strings.Builder
+	b.WriteByte('\r') // a Ctrl-C leaves its echo in the line
 	if s.lines > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", s.lines) // up
 	}
 	for line := range strings.Lines(text) {
-		b.WriteString(strings.TrimSuffix(line, "\n"))
-		b.WriteString("\x1b[K\n") // clears the rest of the line
+		// Clears the line, before it is written: behind one that is as wide as the screen its last
+		// character would go.
+		b.WriteString("\x1b[K" + line)
 	}
 	b.WriteString("\x1b[J") // clears what is below
 	s.lines = strings.Count(text, "\n")

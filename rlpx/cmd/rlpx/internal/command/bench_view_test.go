@@ -17,15 +17,15 @@ func TestScreen(t *testing.T) {
 	s.draw("a\nb\n")
 	s.draw("c\nd\ne\n")
 	s.draw("f\n")
-	if got, want := w.String(), "a\x1b[K\nb\x1b[K\n\x1b[J"+"\x1b[2Ac\x1b[K\nd\x1b[K\ne\x1b[K\n\x1b[J"+"\x1b[3Af\x1b[K\n\x1b[J"; got != want {
+	if got, want := w.String(), "\r\x1b[Ka\n\x1b[Kb\n\x1b[J"+"\r\x1b[2A\x1b[Kc\n\x1b[Kd\n\x1b[Ke\n\x1b[J"+"\r\x1b[3A\x1b[Kf\n\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for text, want := range map[string]bool{
-		"a\nb\nc\n":        true,
-		"a\nb\nc\nd\n":     false, // the first line would leave when the last ends
-		"123456789\n":      true,
-		"123456789a\n":     false,
-		"1234567\u00b5s\n": true,
+		"a\nb\nc\n":         true,
+		"a\nb\nc\nd\n":      false, // the first line would leave when the last ends
+		"123456789a\n":      true,
+		"123456789ab\n":     false,
+		"12345678\u00b5s\n": true,
 	} {
 		if got := s.fits(text); got != want {
 			t.Errorf("%q fits: %v", text, got)
@@ -61,7 +61,7 @@ func TestView(t *testing.T) {
 	v.show(1, 0, 7)
 	wantAll(t, stderr.String(), "bench  25% 5 B\n", "bench  50% 7 B\n")
 	v.finish()
-	if want := "   row   done\n     0      1\n     1      1\n     2      -\n     3      -\n\nnote\nEnded early, after 0 of 2 rounds.\n"; !strings.HasSuffix(stdout.String(), want) {
+	if want := "  row  done\n    0     1\n    1     1\n    2     -\n    3     -\n\nnote\nEnded early, after 0 of 2 rounds.\n"; !strings.HasSuffix(stdout.String(), want) {
 		t.Errorf("got %q", stdout.String())
 	}
 }
@@ -104,7 +104,7 @@ func (s *counted) table() (t table) {
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int{
-		"1": 1, "32B": 32, "1k": 1024, "1K": 1024, "2KiB": 2048, "2kib": 2048, "3M": 3 << 20, "3MiB": 3 << 20,
+		"1": 1, "32B": 32, "1k": 1024, "1K": 1024, "2KiB": 2048, "2kib": 2048, "3M": 3 << 20, "3MiB": 3 << 20, "1kb": 1024, "2MB": 2 << 20, "1 KiB": 1024,
 		"2147483647": 1<<31 - 1, "2147483647MiB": 1<<31 - 1,
 	} {
 		if got, err := parseSize(text); got != want || err != nil {

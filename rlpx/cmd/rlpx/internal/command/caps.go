@@ -47,8 +47,12 @@ func known(c p2p.Cap) p2p.Capability {
 	return p2p.Capability{Cap: c, Length: defaultLength}
 }
 
+// capForm explains what the -cap flag takes.
+var capForm = fmt.Sprintf("A CAP is NAME/VERSION or NAME/VERSION:LENGTH. LENGTH is how many message ids it has, which both nodes\n"+
+	"must see alike. Without it, it is what go-ethereum has for eth and snap, and %d for any other.", defaultLength)
+
 func capFlag(usage string) cli.Flag {
-	return &cli.StringSliceFlag{Name: "cap", Usage: usage}
+	return &cli.StringSliceFlag{Name: "cap", Usage: usage + " (repeatable)"}
 }
 
 // capsFlag adds the capabilities that the -cap flag names to some that are there already.

@@ -3,7 +3,6 @@ package command
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +39,7 @@ func (e *env) decodeCommand() *cli.Command {
 			"frame where that is another number, and the size of the payload before compression and as it travelled.\n" +
 			"Lines with !! say what could not be decoded and why.\n\n" +
 			"The exit status is 0 only if the capture is well formed and every session that is in the key log was decoded\n" +
-			"to its end. To record a capture: tcpdump -i any -s 0 -w capture.pcap tcp port 30303",
+			"to its end. To record a capture: tcpdump -i any -s 0 -w capture.pcap tcp port 30303\n\n" + capForm,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "keylog", Usage: "the secrets of the sessions are in `FILE`"},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"},
@@ -48,7 +47,7 @@ func (e *env) decodeCommand() *cli.Command {
 			&cli.BoolFlag{Name: "rlp", Usage: "dump payloads as RLP"},
 			&cli.IntFlag{Name: "max", Usage: "dump at most `BYTES` of each payload", Value: defaultDump},
 			&cli.BoolFlag{Name: "abs", Usage: "print the time of day (UTC) instead of seconds"},
-			capFlag("`NAME/VERSION:LENGTH` of a capability that is not echo/1, eth or snap: how many message ids it has (repeatable)"),
+			capFlag("`CAP` that the nodes had, if it is not echo/1, eth or snap"),
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			file, err := argument(cmd, "the CAPTURE to decode")
@@ -66,7 +65,7 @@ func (e *env) decodeCommand() *cli.Command {
 			if d.caps, err = capsFlag(cmd, append(publicCaps(), echoCap)); err != nil {
 				return err
 			}
-			if d.log, err = readKeyLog(cmd.String("keylog")); err != nil {
+			if d.log, err = e.readKeyLog(cmd.String("keylog")); err != nil {
 				return err
 			}
 			return d.run(ctx)
@@ -74,7 +73,8 @@ func (e *env) decodeCommand() *cli.Command {
 	}
 }
 
-func readKeyLog(file string) (*keylog.Log, error) {
+// readKeyLog reads a key log and says if it was damaged. The lines themselves may be secret.
+func (e *env) readKeyLog(file string) (*keylog.Log, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("key log: %w", err)
@@ -83,6 +83,14 @@ func readKeyLog(file string) (*keylog.Log, error) {
 	log, err := keylog.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("key log %s: %w", file, err)
+	}
+	skipped, first := log.Skipped()
+	switch {
+	case skipped > 0 && log.Len() == 0:
+		return nil, fmt.Errorf("key log %s: no session in it; %w", file, first)
+	case skipped > 0:
+		e.warn("key log %s: %s damaged or of something else, the first: %v; %s used",
+			file, plural(skipped, "line"), first, plural(log.Len(), "session"))
 	}
 	return log, nil
 }
@@ -129,15 +137,15 @@ func (d *captureDecoder) run(ctx context.Context) error {
 	}
 	w.Flush()
 	in.finish()
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
 	if stats == nil {
 		return fmt.Errorf("%s: %w", in.name, err)
 	}
 	elapsed := time.Since(start)
 	fmt.Fprintf(d.err, "%s in %s: %s\n", byteCount(in.read), short(elapsed), rate(in.read, elapsed))
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return errInterrupted
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("%s: %w", in.name, err)
 	}
 	return d.verdict(in.name, stats)
@@ -187,6 +195,8 @@ func (d *captureDecoder) verdict(name string, s *summary) error {
 		why = none(s.NoKeys, "session") + " in the key log"
 	case s.Capture.Segments == 0 && s.Capture.FirstLink != nil:
 		why = s.Capture.FirstLink.Error()
+	case s.Capture.Segments == 0 && s.Capture.Tunneled > 0:
+		why = "what is in the capture goes through a tunnel (" + strings.Join(s.Capture.Tunnels, ", ") + "), which is not looked into: capture within it"
 	case s.Capture.Segments == 0:
 		why = "the capture has no TCP in it"
 	case s.Capture.Cut > 0:
@@ -219,5 +229,3 @@ func plural(n int, thing string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
-
-var errInterrupted = errors.New("interrupted")

@@ -61,8 +61,11 @@ const (
 	// maxDepth bounds nested lists. Messages have a handful.
 	maxDepth = 64
 
-	// minText is how long printable bytes are to be taken for text.
+	// minText is how long printable bytes are to be taken for text, and minName how long
+	// lower-case letters are: "eth" is a name, three other printable bytes are more often a
+	// number.
 	minText = 4
+	minName = 3
 )
 
 // rlpValues decodes RLP values that stand one after the other, up to so many bytes of them: strings as
@@ -133,13 +136,18 @@ func printValue(w *bufio.Writer, v any, indent string) {
 // asText returns the text that hexadecimal digits stand for, or "" if they do not look like any.
 func asText(digits string) string {
 	b, err := hex.DecodeString(strings.TrimPrefix(digits, "0x"))
-	if err != nil || len(b) < minText {
+	if err != nil || len(b) < minName {
 		return ""
 	}
+	name := true
 	for _, c := range b {
 		if c < ' ' || c > '~' {
 			return ""
 		}
+		name = name && 'a' <= c && c <= 'z'
+	}
+	if len(b) < minText && !name {
+		return ""
 	}
 	return fmt.Sprintf(" %q", b)
 }

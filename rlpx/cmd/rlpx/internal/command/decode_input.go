@@ -32,7 +32,8 @@ type captureInput struct {
 	read   int64  // bytes
 	before func() // is called before anything is read
 	bar    *progressbar.ProgressBar
-	shown  time.Time
+	began  time.Time // first shown
+	shown  time.Time // last
 }
 
 // openCapture opens a file, or standard input for "-". Its end comes early when ctx is done.
@@ -74,10 +75,7 @@ func newByteBar(w io.Writer, size int64) *progressbar.ProgressBar {
 		progressbar.OptionSetWriter(w),
 		progressbar.OptionSetDescription("decoding"),
 		progressbar.OptionSetWidth(30),
-		progressbar.OptionShowBytes(true),
-		progressbar.OptionUseIECUnits(true),
 		progressbar.OptionUseANSICodes(true),
-		progressbar.OptionSetSpinnerChangeInterval(0), // it must not draw by itself, between lines
 	)
 }
 
@@ -87,6 +85,10 @@ func (in *captureInput) Read(p []byte) (int, error) {
 	}
 	if in.bar != nil && time.Since(in.shown) > barInterval {
 		in.shown = time.Now()
+		if in.began.IsZero() {
+			in.began = in.shown
+		}
+		in.bar.Describe(fmt.Sprintf("decoding %s, %s", byteCount(in.read), rate(in.read, in.shown.Sub(in.began))))
 		_ = in.bar.Set64(in.read)
 	}
 	n, err := in.r.Read(p)

@@ -98,7 +98,5 @@ func TestDecodeInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := runContext(t, ctx, "decode", "-keylog", captures+"geth.keylog", captures+"geth.pcap")
-	if r.status != statusFailed || !strings.Contains(r.stderr, "interrupted") {
-		t.Errorf("status %d, stderr %q", r.status, r.stderr)
-	}
+	r.wantError(t, statusInterrupted, "interrupted")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/go-rlpx/transport/rlpx/cmd/rlpx/internal/capture"
@@ -198,10 +199,12 @@ func (j *jsonReport) summary(s *summary) {
 		Cut         int    `json:"segments_cut"`
 		Refused     int    `json:"segments_refused"`
 		Other       int    `json:"packets_other"`
+		Tunneled    int    `json:"packets_tunneled"`
 		Fragments   int    `json:"fragments"`
 		Link        int    `json:"packets_of_unsupported_networks"`
 		Unreadable  int    `json:"packets_unreadable"`
 		First       string `json:"first_unreadable,omitempty"`
+		Tunnels     string `json:"tunnels,omitempty"`
 	}{"summary", s.Capture.Packets, s.Sessions, s.Damaged, s.Messages, s.Plain, s.Wire, s.NoKeys, s.Unfinished, s.Undecidable, s.Middle, s.Foreign,
-		s.Dropped, s.Capture.Cut, s.Capture.Refused, s.Capture.Other, s.Capture.Fragments, s.Capture.Link, s.Capture.Unreadable, unreadable})
+		s.Dropped, s.Capture.Cut, s.Capture.Refused, s.Capture.Other, s.Capture.Tunneled, s.Capture.Fragments, s.Capture.Link, s.Capture.Unreadable, unreadable, strings.Join(s.Capture.Tunnels, ", ")})
 }

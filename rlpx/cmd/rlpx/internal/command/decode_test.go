@@ -222,7 +222,7 @@ func TestDecodeReports(t *testing.T) {
 			r := run(t, "decode", "-keylog", keys, file)
 			wantAll(t, r.stdout, tc.stdout...)
 			if tc.stderr != "" {
-				r.wantErrorAtEnd(t, tc.stderr)
+				r.atEnd().wantError(t, statusFailed, tc.stderr)
 			} else if r.status != tc.status {
 				t.Errorf("status %d, stderr %q", r.status, r.stderr)
 			}
@@ -258,7 +258,7 @@ func TestDecodeMalformed(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := run(t, "decode", "-keylog", keys, write(t, "x.pcap", tc.file))
-			r.wantErrorAtEnd(t, tc.want...)
+			r.atEnd().wantError(t, statusFailed, tc.want...)
 			if tc.name == "cut in a packet" {
 				wantAll(t, r.stdout, "1 session decoded: 5 messages")
 			}
@@ -268,17 +268,42 @@ func TestDecodeMalformed(t *testing.T) {
 	line := s.KeyLog.String()
 	for _, tc := range []struct{ name, log, want string }{
 		{"not a key log", "hello\n", "line 1: does not begin with RLPX"},
-		{"cut off", "# two\n" + line + line[:100], "line 3: has 2 fields"},
+		{"cut off", "# two\n" + line[:100], "no session in it; line 2: has 2 fields"},
 		{"empty", "", "nothing decoded: the key log is empty"},
 	} {
 		t.Run("key log, "+tc.name, func(t *testing.T) {
 			r := run(t, "decode", "-keylog", write(t, "keys", []byte(tc.log)), capture)
-			r.wantErrorAtEnd(t, tc.want)
+			r.atEnd().wantError(t, statusFailed, tc.want)
 		})
 	}
+	// What is good in a damaged log is used.
+	damaged := "CLIENT_RANDOM 00 00\n" + line[:100] + line + "\x00\n"
+	r := run(t, "decode", "-keylog", write(t, "damaged", []byte(damaged)), capture)
+	r.wantSuccess(t, "1 session decoded")
+	wantAll(t, r.stderr, "rlpx: warning: key log ", "damaged: 3 lines damaged or of something else, the first: line 1: does not begin with RLPX",
+		"; 1 session used\n")
 	run(t, "decode", "-keylog", keys, filepath.Join(t.TempDir(), "nowhere")).wantError(t, statusFailed, "nowhere")
 	run(t, "decode", "-keylog", filepath.Join(t.TempDir(), "nowhere"), capture).wantError(t, statusFailed, "key log", "nowhere")
 	run(t, "decode", "-keylog", keys, t.TempDir()).wantError(t, statusFailed, "is a directory")
+}
+
+// A capture of a tunnel says that it is one.
+func TestCase_N5_DecodeTunnel(t *testing.T) {
+	s, chunks := chat(t)
+	var file bytes.Buffer
+	w := ct.NewPcap(&file, ct.Raw)
+	for _, seg := range ct.NewTCP(ct.Client4, ct.Server4).Conversation(chunks) {
+		p := bytes.Clone(w.Packet(seg))
+		p[9] = 47 // GRE
+		if err := w.Write(p, len(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"decode", "-keylog", write(t, "keys", s.KeyLog.Bytes()), write(t, "x.pcap", file.Bytes())}
+	r := run(t, args...)
+	r.atEnd().wantError(t, statusFailed, "nothing decoded: what is in the capture goes through a tunnel (GRE)")
+	wantAll(t, r.stdout, "packets within GRE, which is not looked into")
+	wantAll(t, run(t, append([]string{"decode", "-json"}, args[1:]...)...).stdout, `"tunnels":"GRE"`)
 }
 
 func TestDecodeUsage(t *testing.T) {

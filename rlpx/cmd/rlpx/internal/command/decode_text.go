@@ -165,6 +165,7 @@ func (t *textReport) summary(s *summary) {
 	add(s.Capture.Cut, "segment", " captured in part")
 	add(s.Capture.Refused, "segment", " of connections beyond those that can be followed at once")
 	add(s.Capture.Other, "packet", " without TCP")
+	add(s.Capture.Tunneled, "packet", " within "+strings.Join(s.Capture.Tunnels, ", ")+", which is not looked into")
 	add(s.Capture.Fragments, "IP fragment", "")
 	add(s.Capture.Link, "packet", " of unsupported networks")
 	if s.Capture.Unreadable > 0 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
@@ -40,15 +39,14 @@ func (e *env) demoCommand() *cli.Command {
 			if d.each < 0 {
 				return usagef(cmd, "-for must not be negative")
 			}
-			closeLog, err := openKeyLog(cmd, &d.cfg)
-			if err != nil {
+			if err := e.openKeyLog(cmd, &d.cfg); err != nil {
 				return err
 			}
-			defer closeLog()
-			ctx, cancel := context.WithTimeoutCause(ctx, cmd.Duration("for")+demoGrace, errors.New("this machine is too slow for the demo"))
+			runCtx, cancel := context.WithTimeoutCause(ctx, cmd.Duration("for")+demoGrace, errors.New("this machine is too slow for the demo"))
 			defer cancel()
-			if err = d.run(ctx); errors.Is(err, context.Canceled) {
-				return errors.New("interrupted")
+			err := d.run(runCtx)
+			if err != nil && ctx.Err() != nil {
+				return errInterrupted
 			}
 			return err
 		},
@@ -132,7 +130,7 @@ func (d *demo) connect(ctx context.Context) (alice, bob *demoNode, err error) {
 	defer l.Close()
 	addr := l.Addr().(*net.TCPAddr)
 	node := endpoint{"127.0.0.1", uint16(addr.Port)}.node(&alice.cfg.Key.PublicKey)
-	d.out.printf("alice        %s\n", node.URLv4())
+	d.out.printf("alice        %s\n", node)
 
 	// Either side that fails ends the other one too.
 	err = both(ctx,
@@ -143,8 +141,7 @@ func (d *demo) connect(ctx context.Context) (alice, bob *demoNode, err error) {
 			return alice.open(ctx)
 		},
 		func(ctx context.Context) error {
-			to := target{&alice.cfg.Key.PublicKey, net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port))}
-			dialed, err := dial(ctx, to, bob.cfg, rlpx.DefaultHandshakeTimeout)
+			dialed, err := dial(ctx, target{node.Key, []string{node.Addr()}}, bob.cfg, rlpx.DefaultHandshakeTimeout)
 			if err != nil {
 				return err
 			}

@@ -50,16 +50,9 @@ func TestDemoInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	start := time.Now()
-	runContext(t, ctx, "demo", "-for", "10m").wantErrorAtEnd(t, "interrupted")
+	runContext(t, ctx, "demo", "-for", "10m").atEnd().wantError(t, statusInterrupted, "interrupted")
 	if took := time.Since(start); took > time.Minute {
 		t.Errorf("it took %v to end", took)
-	}
-}
-
-func TestKeyLogThatCannotBeOpened(t *testing.T) {
-	for _, args := range [][]string{{"demo"}, {"serve", "-addr", "127.0.0.1:0"}, {"ping", enodeURL(newKey(t), 1)}} {
-		args = append([]string{args[0], "-keylog", t.TempDir()}, args[1:]...)
-		run(t, args...).wantError(t, statusFailed, "key log")
 	}
 }
 

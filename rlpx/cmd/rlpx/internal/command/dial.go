@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"errors"
 	"fmt"
 	"io"
@@ -17,14 +18,35 @@ import (
 // dialed is a connection after its handshake.
 type dialed struct {
 	conn               *rlpx.Conn
+	addr               string        // of the target's, the one that was dialed
 	connect, handshake time.Duration // how long the TCP connection and the handshake took
 }
 
-// dial connects to the target and performs the handshake, within timeout.
+// dial connects to the target and performs the handshake. The addresses of the target are tried
+// one after the other, each within timeout.
 func dial(ctx context.Context, to target, cfg *rlpx.Config, timeout time.Duration) (dialed, error) {
+	var failures error
+	for _, addr := range to.addrs {
+		d, err := dialAddr(ctx, addr, to.key, cfg, timeout)
+		switch {
+		case err == nil:
+			return d, nil
+		case failures == nil:
+			failures = err
+		default:
+			failures = fmt.Errorf("%w; %w", failures, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return dialed{}, failures
+}
+
+func dialAddr(ctx context.Context, addr string, key *ecdsa.PublicKey, cfg *rlpx.Config, timeout time.Duration) (dialed, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var d dialed
+	d := dialed{addr: addr}
 	start := time.Now()
 	dialer := rlpx.Dialer{
 		Config: cfg,
@@ -34,12 +56,12 @@ func dial(ctx context.Context, to target, cfg *rlpx.Config, timeout time.Duratio
 			return tcp, err
 		},
 	}
-	conn, err := dialer.Dial(ctx, "tcp", to.addr, to.key)
+	conn, err := dialer.Dial(ctx, "tcp", addr, key)
 	switch {
 	case errors.Is(err, rlpx.ErrHandshake):
-		return d, inWords("handshake with "+to.addr+" failed", timeout, err)
+		return d, inWords("handshake with "+addr+" failed", timeout, err)
 	case err != nil:
-		return d, inWords("cannot connect to "+to.addr, timeout, err)
+		return d, inWords("cannot connect to "+addr, timeout, err)
 	}
 	d.conn = conn
 	d.handshake = time.Since(start) - d.connect

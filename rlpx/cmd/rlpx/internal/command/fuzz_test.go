@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/hex"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -65,27 +65,29 @@ func FuzzNodeArgument(f *testing.F) {
 		if !got.key.Curve.IsOnCurve(got.key.X, got.key.Y) {
 			t.Fatal("the key is no point of the curve")
 		}
-		at, err := parseAddr(got.addr)
-		if err != nil || at.host == "" || at.port == 0 {
-			t.Fatalf("%q gives the address %q: %+v, %v", text, got.addr, at, err)
+		if len(got.addrs) == 0 {
+			t.Fatalf("%q gives no address", text)
 		}
-		if got.addr != printable(got.addr, len(got.addr)) {
-			t.Errorf("the address %q is accepted", got.addr)
-		}
-		url := at.node(got.key).URLv4()
-		again, err := parseTarget(url)
-		if err != nil {
-			t.Fatalf("%q is accepted, %q refused: %v", text, url, err)
-		}
-		ip, err := netip.ParseAddr(at.host)
-		// Of a URL for others, every address becomes this machine's, and a zone, which means nothing elsewhere, is left out.
-		changes := err == nil && (ip.IsUnspecified() || ip.Zone() != "")
-		if !again.key.Equal(got.key) || again.addr != got.addr && !changes {
-			t.Fatalf("%q means %q, %q means %q", text, got.addr, url, again.addr)
-		}
-		for n := range strings.LastIndex(url, ":") + 1 {
-			if _, err := parseTarget(url[:n]); err == nil {
-				t.Fatalf("%q is accepted", url[:n])
+		for _, addr := range got.addrs {
+			at, err := parseAddr(addr)
+			if err != nil || at.host == "" || at.port == 0 {
+				t.Fatalf("%q gives the address %q: %+v, %v", text, addr, at, err)
+			}
+			if addr != printable(addr, len(addr)) {
+				t.Errorf("the address %q is accepted", addr)
+			}
+			url := at.node(got.key).String()
+			again, err := parseTarget(url)
+			if err != nil {
+				t.Fatalf("%q is accepted, %q refused: %v", text, url, err)
+			}
+			if !again.key.Equal(got.key) || !slices.Equal(again.addrs, []string{addr}) {
+				t.Fatalf("%q means %q, %q means %q", text, addr, url, again.addrs)
+			}
+			for n := range strings.LastIndex(url, ":") + 1 {
+				if _, err := parseTarget(url[:n]); err == nil {
+					t.Fatalf("%q is accepted", url[:n])
+				}
 			}
 		}
 	})

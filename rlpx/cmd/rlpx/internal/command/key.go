@@ -6,12 +6,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"runtime"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/urfave/cli/v3"
+
+	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
 // keyFileMode keeps a key to its owner.
@@ -49,8 +53,11 @@ func (e *env) keyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			node := at.node(&key.PublicKey)
-			e.out.printf("enode  %s\nid     %s\n", node.URLv4(), node.ID())
+			url := at.node(&key.PublicKey).String()
+			if _, err := p2p.ParseNode(url); err != nil {
+				return usagef(cmd, "-addr: %w", err)
+			}
+			e.out.printf("enode  %s\nid     %s\n", url, nodeID(&key.PublicKey))
 			return nil
 		},
 	}
@@ -84,13 +91,46 @@ func (e *env) loadKey(file string) (*ecdsa.PrivateKey, error) {
 		return nil, fmt.Errorf("no key file %s; 'rlpx key -new %s' makes it", file, file)
 	}
 	if err != nil {
+		if why := notKey(file); why != "" {
+			return nil, fmt.Errorf("key file %s: %s; want 64 hexadecimal digits and nothing else", file, why)
+		}
 		return nil, fmt.Errorf("key file %s: %w", file, err)
 	}
-	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		fmt.Fprintf(e.err, "rlpx: warning: key file %s is open to other users (mode %04o)\n",
-			printable(file, maxMessage), info.Mode().Perm())
+	info, err := os.Stat(file)
+	// Windows has other rights, of which the mode says nothing.
+	if err == nil && runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		e.warn("key file %s is open to other users (mode %04o)", file, info.Mode().Perm())
 	}
 	return key, nil
+}
+
+// notKey says what a key file is taken for, if it begins like something that is often found in its
+// place.
+func notKey(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	begin := make([]byte, 4)
+	n, _ := io.ReadFull(f, begin)
+	switch text := string(begin[:n]); {
+	case strings.HasPrefix(text, "0x"), strings.HasPrefix(text, "0X"):
+		return "it begins with 0x"
+	case strings.HasPrefix(text, "\xef\xbb\xbf"):
+		return "it begins with a byte order mark (UTF-8)"
+	case strings.HasPrefix(text, "\xff\xfe"), strings.HasPrefix(text, "\xfe\xff"):
+		return "it is UTF-16 text"
+	case strings.HasPrefix(text, "{"):
+		return "it is JSON, such as a wallet"
+	case strings.HasPrefix(text, "----"):
+		return "it is a PEM file"
+	case strings.HasPrefix(text, "enod"), strings.HasPrefix(text, "enr:"):
+		return "it holds the address of a node"
+	case n > 0 && strings.TrimLeft(text, " \t\r\n") != text:
+		return "it begins with white space"
+	}
+	return ""
 }
 
 func keyFlag() cli.Flag {
@@ -105,7 +145,10 @@ func (e *env) nodeKey(cmd *cli.Command) (*ecdsa.PrivateKey, error) {
 	return crypto.GenerateKey()
 }
 
-// shortID is the beginning of the node id of key, as go-ethereum's logs show it.
-func shortID(key *ecdsa.PublicKey) string { return enode.PubkeyToIDV4(key).TerminalString() }
+// nodeID is how nodes are told apart by discovery and in logs: the hash of the key.
+func nodeID(key *ecdsa.PublicKey) string {
+	return hex.EncodeToString(crypto.Keccak256(crypto.FromECDSAPub(key)[1:])) // without the 0x04 of the uncompressed form
+}
 
-func nodeID(key *ecdsa.PublicKey) string { return enode.PubkeyToIDV4(key).String() }
+// shortID is the beginning of the node id, as go-ethereum's logs show it.
+func shortID(key *ecdsa.PublicKey) string { return nodeID(key)[:16] }

@@ -95,6 +95,7 @@ func TestShowKey(t *testing.T) {
 		{"0.0.0.0:5", "127.0.0.1:5"},
 		{"[::]:5", "[::1]:5"},
 		{":5", "127.0.0.1:5"},
+		{"[fe80::1%eth0]:5", "[fe80::1%25eth0]:5"},
 	} {
 		args := []string{"key", file}
 		if tc.addr != "" {
@@ -114,6 +115,13 @@ func TestShowKeyThatIsNone(t *testing.T) {
 		{"not hex", "x" + good[1:], "invalid hex"},
 		{"zero", strings.Repeat("0", 64), "invalid private key"},
 		{"above the order", strings.Repeat("f", 64), "invalid private key"},
+		{"0x", "0x" + good, "it begins with 0x; want 64 hexadecimal digits"},
+		{"UTF-8 byte order mark", "\ufeff" + good, "byte order mark"},
+		{"UTF-16", "\xff\xfe1\x00f\x00", "UTF-16"},
+		{"JSON", `{"address":"00"}`, "JSON"},
+		{"PEM", "-----BEGIN PRIVATE KEY-----\n", "PEM"},
+		{"URL", "enode://" + good, "address of a node"},
+		{"space", " " + good, "white space"},
 		{"binary", "\x00\x1b[2J\n" + good, "too short"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

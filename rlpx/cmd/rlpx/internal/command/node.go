@@ -10,46 +10,90 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/p2p/enode"
+	"github.com/ethereum/go-ethereum/p2p/enr"
+
+	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
 // target is a node to dial.
 type target struct {
-	key  *ecdsa.PublicKey
-	addr string // host:port
+	key   *ecdsa.PublicKey
+	addrs []string // host:port, in the order in which they are tried
 }
 
 // parseTarget parses an enode URL or a node record ("enr:...").
-func parseTarget(text string) (target, error) {
+func parseTarget(text string) (t target, err error) {
+	switch {
+	case strings.HasPrefix(text, "enr:"):
+		if t, err = parseRecord(text); err != nil {
+			err = fmt.Errorf("invalid node record: %w", err)
+		}
+		return t, err
+	case strings.HasPrefix(text, "enode://"):
+		node, err := p2p.ParseNode(text)
+		if err != nil {
+			return target{}, err
+		}
+		return target{node.Key, []string{node.Addr()}}, nil
+	default:
+		return target{}, fmt.Errorf(`%q is no node: it must start with "enode://" or "enr:"`, printable(text, 64))
+	}
+}
+
+// parseRecord parses a node record. A record may have an address of each family, with a port for
+// both or one for each. Every family with an address and a port is tried: which of them can be
+// reached from here is not known.
+func parseRecord(text string) (target, error) {
 	node, err := enode.Parse(enode.ValidSchemes, text)
 	if err != nil {
-		if !strings.HasPrefix(text, "enode://") && !strings.HasPrefix(text, "enr:") {
-			err = errors.New(`it must start with "enode://" or "enr:"`)
-		}
-		return target{}, fmt.Errorf("%q is no node URL: %w", printable(text, 64), err)
+		return target{}, err
 	}
 	t := target{key: node.Pubkey()}
 	if t.key == nil {
-		return target{}, errors.New("the node record has no secp256k1 key")
+		return target{}, errors.New("the record has no secp256k1 key")
 	}
-	host := node.Hostname()
-	if ip := node.IPAddr(); host == "" && ip.IsValid() {
-		host = ip.String()
+	var tcp enr.TCP
+	var tcp6 enr.TCP6
+	if err := node.Load(&tcp); err != nil && !enr.IsNotFound(err) {
+		return target{}, err
+	}
+	if err := node.Load(&tcp6); enr.IsNotFound(err) {
+		tcp6 = enr.TCP6(tcp)
+	} else if err != nil {
+		return target{}, err
+	}
+	var ip4, ip6 netip.Addr
+	var unusable []string
+	for _, family := range []struct {
+		name  string
+		entry enr.Entry
+		ip    *netip.Addr
+		port  *uint16
+	}{
+		{"IPv4", (*enr.IPv4Addr)(&ip4), &ip4, (*uint16)(&tcp)},
+		{"IPv6", (*enr.IPv6Addr)(&ip6), &ip6, (*uint16)(&tcp6)},
+	} {
+		if err := node.Load(family.entry); enr.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return target{}, err
+		}
+		at := p2p.Node{Key: t.key, Host: family.ip.String(), TCP: *family.port}
+		if parsed, err := p2p.ParseNode(at.String()); err == nil {
+			t.addrs = append(t.addrs, parsed.Addr())
+		} else {
+			why := strings.TrimPrefix(err.Error(), p2p.ErrInvalidNode.Error()+": ")
+			unusable = append(unusable, family.name+": "+why)
+		}
 	}
 	switch {
-	case host == "":
-		return target{}, fmt.Errorf("the node URL of %s has no address to dial", shortID(t.key))
-	case host != printable(host, len(host)), strings.Contains(host, ":") && !isIP(host):
-		return target{}, fmt.Errorf("the node URL of %s has an impossible host name: %s", shortID(t.key), printable(host, 64))
-	case node.TCP() == 0:
-		return target{}, fmt.Errorf("the node URL of %s has no TCP port to dial", shortID(t.key))
+	case len(t.addrs) > 0:
+		return t, nil
+	case len(unusable) > 0:
+		return target{}, errors.New(strings.Join(unusable, "; "))
+	default:
+		return target{}, errors.New("the record has no address")
 	}
-	t.addr = net.JoinHostPort(host, strconv.Itoa(node.TCP()))
-	return t, nil
-}
-
-func isIP(host string) bool {
-	_, err := netip.ParseAddr(host)
-	return err == nil
 }
 
 // endpoint is where a node of ours is reached.
@@ -73,16 +117,14 @@ func parseAddr(text string) (endpoint, error) {
 
 // node describes the node with the given key at this endpoint. Where the endpoint is every address of this machine, it
 // is given the one that works from here.
-func (at endpoint) node(key *ecdsa.PublicKey) *enode.Node {
-	port := int(at.port)
-	ip, err := netip.ParseAddr(at.host)
+func (at endpoint) node(key *ecdsa.PublicKey) *p2p.Node {
+	host := at.host
+	ip, err := netip.ParseAddr(host)
 	switch {
-	case err == nil && ip.IsUnspecified() && ip.Is6():
-		ip = netip.IPv6Loopback()
-	case at.host == "", err == nil && ip.IsUnspecified():
-		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	case err != nil:
-		return enode.NewV4(key, nil, port, port).WithHostname(at.host)
+	case err == nil && ip.WithZone("") == netip.IPv6Unspecified():
+		host = "::1"
+	case host == "", err == nil && ip.Unmap().IsUnspecified():
+		host = "127.0.0.1"
 	}
-	return enode.NewV4(key, ip.AsSlice(), port, port)
+	return &p2p.Node{Key: key, Host: host, TCP: at.port, UDP: at.port}
 }

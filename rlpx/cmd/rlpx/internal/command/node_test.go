@@ -2,16 +2,22 @@ package command
 
 import (
 	"encoding/hex"
+	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
+
+	"github.com/go-rlpx/transport/rlpx"
 )
 
-func TestParseTarget(t *testing.T) {
+func TestCase_N4_NodesToDial(t *testing.T) {
 	key, err := crypto.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
@@ -31,25 +37,37 @@ func TestParseTarget(t *testing.T) {
 		}
 		return node.String()
 	}
-	ip4, ip6 := enr.IP(net.IPv4(10, 0, 0, 7)), enr.IP(net.ParseIP("2001:db8::7"))
-	for _, tc := range []struct{ name, text, addr string }{
-		{"IPv4", "enode://" + pub + "@10.3.58.6:30303", "10.3.58.6:30303"},
-		{"IPv6", "enode://" + pub + "@[2001:db8::1]:30303", "[2001:db8::1]:30303"},
-		{"discovery port", "enode://" + pub + "@10.3.58.6:30303?discport=0", "10.3.58.6:30303"},
-		{"host name", "enode://" + pub + "@localhost:30303", "localhost:30303"},
-		{"host name and discovery port", "enode://" + pub + "@node.example.org:1?discport=2", "node.example.org:1"},
-		{"upper case", "enode://" + strings.ToUpper(pub) + "@10.3.58.6:30303", "10.3.58.6:30303"},
-		{"record", record(ip4, enr.TCP(30303), enr.UDP(1)), "10.0.0.7:30303"},
-		{"record, IPv6", record(ip6, enr.TCP6(30304)), "[2001:db8::7]:30304"},
-		{"record, IPv6 with the IPv4 port", record(ip6, enr.TCP(30305)), "[2001:db8::7]:30305"},
+	ip4, ip6 := enr.IPv4Addr(netip.MustParseAddr("10.0.0.7")), enr.IPv6Addr(netip.MustParseAddr("2001:db8::7"))
+	const v4, v6 = "10.0.0.7:30303", "[2001:db8::7]:30304"
+	for _, tc := range []struct {
+		name, text string
+		addrs      []string
+	}{
+		{"IPv4", "enode://" + pub + "@10.3.58.6:30303", []string{"10.3.58.6:30303"}},
+		{"IPv6", "enode://" + pub + "@[2001:db8::1]:30303", []string{"[2001:db8::1]:30303"}},
+		{"zone", "enode://" + pub + "@[fe80::1%25eth0]:30303", []string{"[fe80::1%eth0]:30303"}},
+		{"discovery port", "enode://" + pub + "@10.3.58.6:30303?discport=0", []string{"10.3.58.6:30303"}},
+		{"host name", "enode://" + pub + "@localhost:30303", []string{"localhost:30303"}},
+		{"upper case", "enode://" + strings.ToUpper(pub) + "@10.3.58.6:30303", []string{"10.3.58.6:30303"}},
+		{"record", record(ip4, enr.TCP(30303), enr.UDP(1)), []string{v4}},
+		{"record, IPv6", record(ip6, enr.TCP6(30304)), []string{v6}},
+		{"record, IPv6 with the port for both", record(ip6, enr.TCP(30304)), []string{v6}},
+		{"record, both", record(ip4, ip6, enr.TCP(30303), enr.TCP6(30304)), []string{v4, v6}},
+		{"record, both with one port", record(ip4, ip6, enr.TCP(30304)), []string{"10.0.0.7:30304", v6}},
+		{"record, both, a port for IPv6 only", record(ip4, ip6, enr.TCP6(30304)), []string{v6}},
+		{"record, both, port 0 for IPv6", record(ip4, ip6, enr.TCP(30303), enr.TCP6(0)), []string{v4}},
+		{"record, both, IPv4 a placeholder", record(enr.IPv4Addr(netip.IPv4Unspecified()), ip6, enr.TCP(30303), enr.TCP6(30304)), []string{v6}},
+		{"record, both, IPv6 a placeholder", record(ip4, enr.IPv6Addr(netip.IPv6Unspecified()), enr.TCP(30303)), []string{v4}},
+		{"record, IPv4 as IPv6", record(enr.IPv6Addr(netip.MustParseAddr("::ffff:10.0.0.7")), enr.TCP6(30303)), []string{v4}},
+		{"record, global IPv6 and local IPv4", record(enr.IPv4Addr(netip.MustParseAddr("127.0.0.1")), ip6, enr.TCP(30304)), []string{"127.0.0.1:30304", v6}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := parseTarget(tc.text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.addr != tc.addr || !got.key.Equal(&key.PublicKey) {
-				t.Errorf("address %q, want %q; key equal: %v", got.addr, tc.addr, got.key.Equal(&key.PublicKey))
+			if !slices.Equal(got.addrs, tc.addrs) || !got.key.Equal(&key.PublicKey) {
+				t.Errorf("addresses %q, want %q; key equal: %v", got.addrs, tc.addrs, got.key.Equal(&key.PublicKey))
 			}
 		})
 	}
@@ -63,28 +81,53 @@ func TestParseTarget(t *testing.T) {
 		{"other scheme", "http://" + pub + "@127.0.0.1:30303", `must start with "enode://"`},
 		{"bare key", pub, `must start with "enode://"`},
 		{"unprintable", "\x1b[2J\n", `\x1b`},
-		{"no key", "enode://127.0.0.1:30303", "node ID"},
-		{"short key", "enode://" + pub[2:] + "@127.0.0.1:30303", "128 hex chars"},
-		{"not on the curve", "enode://" + strings.Repeat("12", 64) + "@127.0.0.1:30303", "invalid public key"},
-		{"zero key", "enode://" + strings.Repeat("00", 64) + "@127.0.0.1:30303", "invalid public key"},
-		{"not hex", "enode://" + strings.Repeat("xy", 64) + "@127.0.0.1:30303", "invalid"},
-		{"no address", "enode://" + pub, "no address"},
-		{"no port", "enode://" + pub + "@127.0.0.1", "port"},
-		{"port 0", "enode://" + pub + "@127.0.0.1:0", "no TCP port"},
-		{"port too large", "enode://" + pub + "@127.0.0.1:65536", "port"},
-		{"port no number", "enode://" + pub + "@127.0.0.1:eth", "port"},
-		{"bad discovery port", "enode://" + pub + "@127.0.0.1:1?discport=x", "discport"},
-		{"host not printable", "enode://" + pub + "@a\xedb:1", "impossible host name"},
-		{"two ports", "enode://" + pub + "@127.1:3030:3", "impossible host name"},
-		{"no host", "enode://" + pub + "@:30303", "no address"},
+		{"no key", "enode://127.0.0.1:30303", "there is no @"},
+		{"short key", "enode://" + pub[2:] + "@127.0.0.1:30303", "126 hexadecimal digits, want 128"},
+		{"zero key", "enode://" + strings.Repeat("00", 64) + "@127.0.0.1:30303", "no point on the curve"},
+		{"no address", "enode://" + pub, "there is no @"},
+		{"no port", "enode://" + pub + "@127.0.0.1", "no port, want HOST:PORT"},
+		{"port 0", "enode://" + pub + "@127.0.0.1:0", "port 0 cannot be dialed"},
+		{"host not printable", "enode://" + pub + "@a\xedb:1", "enode URL"},
+		{"placeholder", "enode://" + pub + "@0.0.0.0:30303", "placeholder"},
 		{"record, no base64", "enr:%%%", "base64"},
-		{"record, empty", "enr:", "no node URL"},
-		{"record, tampered with", string(tampered), "no node URL"},
+		{"record, empty", "enr:", "invalid node record"},
+		{"record, tampered with", string(tampered), "invalid node record"},
 		{"record without address", record(enr.TCP(30303)), "no address"},
-		{"record without TCP", record(ip4, enr.UDP(30303)), "no TCP port"},
+		{"record without TCP", record(ip4, enr.UDP(30303)), "IPv4: port 0 cannot be dialed"},
+		{"record, IPv4 with the port for IPv6", record(ip4, enr.TCP6(30303)), "IPv4: port 0 cannot be dialed"},
+		{"record, placeholders", record(enr.IPv4Addr(netip.IPv4Unspecified()), enr.IPv6Addr(netip.IPv6Unspecified()), enr.TCP(1)),
+			"IPv4: 0.0.0.0 is a placeholder, not the address of a node; IPv6: :: is a placeholder"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			run(t, "ping", "--", tc.text).wantError(t, statusFailed, tc.want)
+			run(t, "ping", "--", tc.text).wantError(t, statusUsage, tc.want)
 		})
 	}
+}
+
+// A record's addresses are dialed one after the other until one answers as the node.
+func TestCase_N4_EveryAddressIsTried(t *testing.T) {
+	s := startServe(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	l.Close()
+	other := listen(t, func(c net.Conn) {}) // closes at once
+	to := target{s.to.key, []string{nobody, fmt.Sprintf("127.0.0.1:%d", other), s.to.addrs[0]}}
+	cfg := &rlpx.Config{Key: newKey(t)}
+	d, err := dial(t.Context(), to, cfg, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.conn.Close()
+	if d.addr != s.to.addrs[0] {
+		t.Errorf("connected to %s", d.addr)
+	}
+	to.addrs = to.addrs[:2]
+	_, err = dial(t.Context(), to, cfg, time.Minute)
+	if err == nil {
+		t.Fatal("connected to nobody")
+	}
+	wantAll(t, err.Error(), "cannot connect to "+nobody, "; handshake with "+to.addrs[1]+" failed: the peer closed")
 }

@@ -52,7 +52,7 @@ func listen(t testing.TB, serve func(net.Conn)) uint16 {
 
 // enodeURL is the enode URL of the node with the key at the port.
 func enodeURL(key *ecdsa.PrivateKey, port uint16) string {
-	return endpoint{"127.0.0.1", port}.node(&key.PublicKey).URLv4()
+	return endpoint{"127.0.0.1", port}.node(&key.PublicKey).String()
 }
 
 // scriptedPeer is a recipient that does after the handshake whatever a test wants.

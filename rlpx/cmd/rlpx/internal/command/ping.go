@@ -17,15 +17,16 @@ func (e *env) pingCommand() *cli.Command {
 		Name:      "ping",
 		Usage:     "dial a node, show its Hello, measure round trips",
 		ArgsUsage: "ENODE",
-		Description: "ENODE is an enode URL or a node record (enr:...). The exit status is 0 only if the node answered\n" +
-			"every Ping. Nodes of a blockchain end the session after some seconds without a message of\n" +
-			"their own protocol, so a long run against them takes a short -i.",
+		Description: "ENODE is an enode URL or a node record (enr:...), whose addresses are tried one after the other.\n" +
+			"The exit status is 0 only if the node answered every Ping. Nodes of a blockchain end the session after\n" +
+			"some seconds without a message of their own protocol. Some, such as reth, end it as well when Pings come\n" +
+			"faster than one a second.\n\n" + capForm,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "c", Usage: "stop after `N` Pings; 0: go on until interrupted", Value: 4},
-			&cli.DurationFlag{Name: "i", Usage: "`INTERVAL` between Pings", Value: time.Second},
+			&cli.DurationFlag{Name: "i", Usage: "`INTERVAL` between Pings; below 1s, a peer may end the session", Value: time.Second},
 			&cli.DurationFlag{Name: "timeout", Usage: "longest `WAIT` for the connection, for Hello and for each answer", Value: 5 * time.Second},
 			keyFlag(),
-			capFlag("announce capability `NAME/VERSION` besides echo/1, eth/66 to eth/72, snap/1 and snap/2 (repeatable)"),
+			capFlag("announce `CAP` besides echo/1, eth/66 to eth/72, snap/1 and snap/2"),
 			keyLogFlag(),
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
@@ -51,18 +52,19 @@ func (e *env) pingCommand() *cli.Command {
 				return err
 			}
 			if p.to, err = parseTarget(url); err != nil {
-				return err
+				return usagef(cmd, "%w", err)
+			}
+			if p.interval < time.Second {
+				e.warn("-i %v: some nodes, such as reth, end the session when Pings come faster than one a second", p.interval)
 			}
 			key, err := e.nodeKey(cmd)
 			if err != nil {
 				return err
 			}
 			p.cfg = rlpx.Config{Key: key, HandshakeTimeout: p.timeout}
-			closeLog, err := openKeyLog(cmd, &p.cfg)
-			if err != nil {
+			if err := e.openKeyLog(cmd, &p.cfg); err != nil {
 				return err
 			}
-			defer closeLog()
 			return p.run(ctx)
 		},
 	}
@@ -72,6 +74,7 @@ func (e *env) pingCommand() *cli.Command {
 type pinger struct {
 	*env
 	to                target
+	addr              string // of the target's, the one that answered
 	count             int
 	interval, timeout time.Duration
 	cfg               rlpx.Config
@@ -104,13 +107,14 @@ func (p *pinger) session(ctx context.Context, caps p2p.Capabilities) (*p2p.Sessi
 	if err != nil {
 		return nil, err
 	}
-	p.out.printf("%s: connected in %s, handshake in %s\n", p.to.addr, short(d.connect), short(d.handshake))
+	p.addr, p.to.addrs = d.addr, []string{d.addr}
+	p.out.printf("%s: connected in %s, handshake in %s\n", p.addr, short(d.connect), short(d.handshake))
 
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	session, err := p2p.NewSession(ctx, d.conn, &p2p.SessionConfig{Name: clientName(), Capabilities: caps})
 	if err != nil {
-		return nil, inWords("no session with "+p.to.addr, p.timeout, err)
+		return nil, inWords("no session with "+p.addr, p.timeout, err)
 	}
 	return session, nil
 }
@@ -176,7 +180,7 @@ loop:
 			}
 		} else {
 			rtt.add(d)
-			p.out.printf("pong from %s: seq=%d time=%s\n", p.to.addr, sent, short(d))
+			p.out.printf("pong from %s: seq=%d time=%s\n", p.addr, sent, short(d))
 		}
 		if sent == p.count {
 			break
@@ -190,15 +194,19 @@ loop:
 			break loop
 		}
 	}
-	p.out.printf("--- %s ---\n", p.to.addr)
+	p.out.printf("--- %s ---\n", p.addr)
 	p.out.printf("%d sent, %d answered, in %s\n", sent-unsent, rtt.n, short(time.Since(start)))
 	if rtt.n > 0 {
 		p.out.printf("round trip min/avg/max %s / %s / %s\n", short(rtt.min), short(rtt.avg()), short(rtt.max))
 	}
+	interrupted := ctx.Err() != nil
+	if interrupted {
+		err = nil // of the Ping that nobody waited for
+	}
 	switch {
-	case ctx.Err() != nil && sent == 0:
-		return errors.New("interrupted")
-	case rtt.n == sent && (err == nil || ctx.Err() != nil):
+	case rtt.n == sent && interrupted && (sent == 0 || p.count > 0):
+		return errInterrupted
+	case rtt.n == sent && err == nil:
 		return nil
 	case rtt.n == sent:
 		return inWords(fmt.Sprintf("the session ended, with %d of %d Pings answered", rtt.n, sent), p.timeout, err)

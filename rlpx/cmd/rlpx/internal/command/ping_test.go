@@ -38,9 +38,6 @@ func TestPing(t *testing.T) {
 		"shared        eth/69, snap/1\n",
 		"seq=1 time=", "seq=3 time=",
 		"3 sent, 3 answered", "round trip min/avg/max ")
-	if r.stderr != "" {
-		t.Errorf("stderr %q", r.stderr)
-	}
 	if strings.Contains(r.stdout, "seq=4") {
 		t.Errorf("too many Pings:\n%s", r.stdout)
 	}
@@ -197,7 +194,7 @@ func TestPingPeerThatEndsIt(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := run(t, "ping", "-i", "1ms", startPeer(t, tc.script))
-			r.wantError(t, statusFailed, tc.stderr...)
+			r.atEnd().wantError(t, statusFailed, tc.stderr...)
 			wantAll(t, r.stdout, tc.stdout...)
 		})
 	}
@@ -302,7 +299,7 @@ func pingTimeout(t *testing.T, url string, texts ...string) result {
 	for timeout := 100 * time.Millisecond; ; timeout *= 3 {
 		r := run(t, "ping", "-c", "2", "-i", "1ms", "-timeout", timeout.String(), url)
 		if strings.Contains(r.stderr, texts[0]) || timeout > 20*time.Second {
-			r.wantError(t, statusFailed, texts...)
+			r.atEnd().wantError(t, statusFailed, texts...)
 			return r
 		}
 	}
@@ -334,9 +331,33 @@ func TestPingInterrupted(t *testing.T) {
 		t.Errorf("the peer was told %v", got)
 	}
 
+	// With more Pings to come, it was not done.
+	few, cancel := context.WithCancel(t.Context())
+	peer = startPeer(t, func(p *scriptedPeer) {
+		p.hello("client", eth69)
+		p.answer(1)
+		cancel()
+		_, _ = io.Copy(io.Discard, p.conn.NetConn())
+	})
+	r = runContext(t, few, "ping", "-c", "4", "-i", "1ms", peer).atEnd()
+	r.wantError(t, statusInterrupted, "interrupted")
+	wantAll(t, r.stdout, "1 sent, 1 answered")
+
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	runContext(t, cancelled, "ping", peer).wantError(t, statusFailed, "interrupted")
+	runContext(t, cancelled, "ping", peer).wantError(t, statusInterrupted, "interrupted")
+}
+
+// A peer may end the session of those who send more than a Ping a second.
+func TestCase_N15_PingInterval(t *testing.T) {
+	s := startServe(t)
+	for interval, warned := range map[string]bool{"0": true, "999ms": true, "1s": false, "1m": false} {
+		r := run(t, "ping", "-c", "1", "-i", interval, s.url)
+		r.wantSuccess(t, "1 answered")
+		if got := strings.HasPrefix(r.stderr, "rlpx: warning: -i ") && strings.Contains(r.stderr, "faster than one a second"); got != warned {
+			t.Errorf("-i %s: stderr %q", interval, r.stderr)
+		}
+	}
 }
 
 func TestStats(t *testing.T) {

@@ -28,16 +28,16 @@ func (e *env) serveCommand() *cli.Command {
 		Usage: "listen, answer Hello and Ping, echo messages",
 		Description: "Prints its enode URL on the standard output and one line for each event on the standard error.\n" +
 			"Messages of a shared capability are sent back as they came. It runs until it is interrupted,\n" +
-			"and then says Disconnect (client quitting) to its peers.",
+			"and then says Disconnect (client quitting) to its peers.\n\n" + capForm,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "listen on `HOST:PORT`; port 0: any free one", Value: defaultAddr},
 			keyFlag(),
-			capFlag("serve capability `NAME/VERSION[:LENGTH]` besides echo/1 (repeatable), such as eth/69"),
+			capFlag("serve `CAP` besides echo/1, such as eth/69"),
 			&cli.IntFlag{Name: "maxpeers", Usage: "turn peers away beyond `N`", Value: 50},
 			&cli.IntFlag{Name: "n", Usage: "stop after `N` sessions; 0: no limit"},
 			&cli.DurationFlag{Name: "for", Usage: "stop after `DURATION`; 0: no limit"},
 			&cli.BoolFlag{Name: "json", Usage: "log in JSON"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not log single messages"},
+			&cli.BoolFlag{Name: "v", Usage: "log every message"},
 			keyLogFlag(),
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
@@ -63,14 +63,12 @@ func (e *env) serveCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			s := newServer(newLogger(e.err, cmd.Bool("json"), cmd.Bool("quiet")), cmd.Int("maxpeers"), cmd.Int("n"))
+			s := newServer(newLogger(e.err, cmd.Bool("json"), cmd.Bool("v")), cmd.Int("maxpeers"), cmd.Int("n"))
 			s.session = p2p.SessionConfig{Name: clientName(), Capabilities: caps}
 			cfg := &rlpx.Config{Key: key, OnError: s.handshakeFailed}
-			closeLog, err := openKeyLog(cmd, cfg)
-			if err != nil {
+			if err := e.openKeyLog(cmd, cfg); err != nil {
 				return err
 			}
-			defer closeLog()
 			if d := cmd.Duration("for"); d > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, d)
@@ -82,7 +80,7 @@ func (e *env) serveCommand() *cli.Command {
 			}
 			at.port = uint16(l.Addr().(*net.TCPAddr).Port)
 			s.session.ListenPort = uint64(at.port)
-			url := at.node(&key.PublicKey).URLv4()
+			url := at.node(&key.PublicKey).String()
 			e.out.printf("%s\n", url)
 			s.log.Info("listening", "addr", l.Addr().String(), "caps", list(caps.Caps()), "enode", url)
 			return s.run(ctx, l)
@@ -90,11 +88,12 @@ func (e *env) serveCommand() *cli.Command {
 	}
 }
 
-// newLogger logs events at level Info, and single messages at level Debug.
-func newLogger(w io.Writer, json, quiet bool) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelDebug}
-	if quiet {
-		options.Level = slog.LevelInfo
+// newLogger logs events, which are at level Info, and if verbose single messages, which are at
+// level Debug.
+func newLogger(w io.Writer, json, verbose bool) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if verbose {
+		options.Level = slog.LevelDebug
 	}
 	if json {
 		return slog.New(slog.NewJSONHandler(w, options))

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/p2p/enode"
 	gethrlpx "github.com/ethereum/go-ethereum/p2p/rlpx"
 
 	"github.com/go-rlpx/transport/rlpx"
@@ -149,7 +148,7 @@ func TestServeAndPing(t *testing.T) {
 }
 
 func TestServeEcho(t *testing.T) {
-	s := startServe(t, "-cap", "eth/69", "-cap", "own/3:5")
+	s := startServe(t, "-v", "-cap", "eth/69", "-cap", "own/3:5")
 	session, err := s.join("test", capability("own", 3, 5), echoCap)
 	if err != nil {
 		t.Fatal(err)
@@ -185,8 +184,9 @@ func TestServeEcho(t *testing.T) {
 	}
 }
 
+// Without -v, messages are not logged.
 func TestServeQuiet(t *testing.T) {
-	s := startServe(t, "-q", "-n", "1")
+	s := startServe(t, "-n", "1")
 	session, err := s.join("test", echoCap)
 	if err != nil {
 		t.Fatal(err)
@@ -289,12 +289,12 @@ func TestServeUnprintablePeer(t *testing.T) {
 // What is no RLPx costs a line, and nothing else.
 func TestServeForeignPeers(t *testing.T) {
 	s := startServe(t)
-	if r, err := http.Get("http://" + s.to.addr); err == nil {
+	if r, err := http.Get("http://" + s.to.addrs[0]); err == nil {
 		t.Errorf("HTTP gets %v", r.Status)
 		r.Body.Close()
 	}
 	for _, bytes := range []string{"", "x", "\x01\x00" + strings.Repeat("x", 256), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"} {
-		c, err := net.Dial("tcp", s.to.addr)
+		c, err := net.Dial("tcp", s.to.addrs[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +326,7 @@ func TestServeKeyFile(t *testing.T) {
 	made := run(t, "key", "-new", file)
 	made.wantSuccess(t)
 	s := startServe(t, "-key", file)
-	id := enode.PubkeyToIDV4(s.to.key).String()
+	id := nodeID(s.to.key)
 	wantAll(t, made.stdout, id)
 	run(t, "ping", "-c", "1", s.url).wantSuccess(t, "node id       "+id)
 	s.stop()
@@ -358,7 +358,7 @@ func TestKeyLogsAgree(t *testing.T) {
 // A peer that says no Hello of its own is told ours all the same, as go-ethereum's devp2p rlpx ping expects.
 func TestServeToGoEthereum(t *testing.T) {
 	s := startServe(t, "-cap", "eth/69")
-	tcp, err := net.Dial("tcp", s.to.addr)
+	tcp, err := net.Dial("tcp", s.to.addrs[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (c *connection) match() {
 			assumed[announced] = true
 		}
 		// What a peer announces may be twice, or have a name that no node uses.
-		if slices.Contains(shared, capability) || (p2p.Capabilities{capability}).Validate() != nil {
+		if slices.ContainsFunc(shared, func(c p2p.Capability) bool { return c.Cap == announced }) || (p2p.Capabilities{capability}).Validate() != nil {
 			continue
 		}
 		shared = append(shared, capability)

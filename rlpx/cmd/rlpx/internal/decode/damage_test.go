@@ -260,7 +260,7 @@ func TestGapWhileWaiting(t *testing.T) {
 
 // Frames for which there is no room are verified, and have their sizes.
 func TestNoRoom(t *testing.T) {
-	const size = 9 << 20 // which takes the largest buffer
+	const size = 15 << 20 // which takes one of the largest buffers
 	payload := make([]byte, size)
 	rand.NewChaCha8([32]byte{}).Read(payload)
 	log := ""

@@ -12,8 +12,14 @@ import (
 // FieldSize is the size of each field in bytes.
 const FieldSize = 32
 
-// maxLine bounds a line: a session takes 330 bytes, and what is left is room for a comment.
-const maxLine = 4 << 10
+// maxLine bounds a line: a session takes 330 bytes, and what is left is room for others that are
+// glued to it.
+const maxLine = 64 << 10
+
+const (
+	fieldDigits = 2 * FieldSize
+	hexDigits   = "0123456789abcdefABCDEF"
+)
 
 const label = "RLPX"
 
@@ -30,9 +36,11 @@ type Session struct {
 // A Log holds the sessions of a key log. It never changes.
 type Log struct {
 	sessions map[[FieldSize]byte]*Session
+	skipped  int
+	first    *LineError
 }
 
-// A LineError reports the first line that is not one of a key log.
+// A LineError says what is wrong with a line.
 type LineError struct {
 	Line int // counted from 1
 	Err  error
@@ -44,26 +52,37 @@ func (e *LineError) Unwrap() error { return e.Err }
 var (
 	errTooLong  = fmt.Errorf("longer than %d bytes", maxLine)
 	errLabel    = errors.New("does not begin with " + label + ", as lines of an RLPx key log do")
+	errBehind   = errors.New("has something else behind the fields of a session")
 	errConflict = errors.New("has other secrets for a session that an earlier line has")
 )
 
 // fieldNames are those of the fields after the label, for error texts.
 var fieldNames = [...]string{"x coordinate", "aes-secret", "mac-secret", "initiator-nonce", "recipient-nonce"}
 
-// Read reads a key log to its end. The error is a *LineError for the first line that is malformed, or the reader's.
+// Read reads a key log to its end. A line of which something is not used is counted, see Skipped.
+// The error is the reader's.
 func Read(r io.Reader) (*Log, error) {
 	log := &Log{sessions: map[[FieldSize]byte]*Session{}}
 	br := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
 		line, err := br.ReadSlice('\n')
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, &LineError{n, errTooLong}
-		case err != nil && err != io.EOF:
+		var bad error
+		if errors.Is(err, bufio.ErrBufferFull) {
+			bad = errTooLong
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = br.ReadSlice('\n')
+			}
+		} else {
+			bad = log.addLine(n, bytes.TrimSpace(line))
+		}
+		if err != nil && err != io.EOF {
 			return nil, err
 		}
-		if bad := log.add(n, bytes.TrimSpace(line)); bad != nil {
-			return nil, &LineError{n, bad}
+		if bad != nil {
+			log.skipped++
+			if log.first == nil {
+				log.first = &LineError{n, bad}
+			}
 		}
 		if err == io.EOF {
 			return log, nil
@@ -71,35 +90,66 @@ func Read(r io.Reader) (*Log, error) {
 	}
 }
 
-func (l *Log) add(n int, line []byte) error {
+// addLine takes what is good of a line, and returns the first thing that is wrong with it. Lines
+// are found glued together, behind one that was cut off.
+func (l *Log) addLine(n int, line []byte) (bad error) {
 	if len(line) == 0 || line[0] == '#' {
 		return nil
 	}
-	fields := bytes.Fields(line)
-	if string(fields[0]) != label {
-		return errLabel
+	note := func(err error) {
+		if bad == nil {
+			bad = err
+		}
 	}
-	if fields = fields[1:]; len(fields) != len(fieldNames) {
-		return fmt.Errorf("has %d fields after %s instead of %d", len(fields), label, len(fieldNames))
+	parts := bytes.Split(line, []byte(label))
+	if len(parts[0]) > 0 {
+		note(errLabel)
 	}
-	s := &Session{Line: n}
+	for _, part := range parts[1:] {
+		s, err := parse(part)
+		if err != nil {
+			note(err)
+		}
+		if s == nil {
+			continue
+		}
+		s.Line = n
+		if old := l.sessions[s.X]; old == nil {
+			l.sessions[s.X] = s
+		} else if s.Line = old.Line; *s != *old {
+			note(errConflict)
+		}
+	}
+	return bad
+}
+
+// parse parses what follows a label. With an error, the session is there if its fields are.
+func parse(part []byte) (*Session, error) {
+	fields := bytes.Fields(part)
+	switch {
+	case len(fields) < len(fieldNames):
+		return nil, fmt.Errorf("has %d fields after %s instead of %d", len(fields), label, len(fieldNames))
+	case part[0] != ' ' && part[0] != '\t':
+		return nil, errLabel
+	}
+	var behind error
+	last := len(fieldNames) - 1
+	if len(fields) > len(fieldNames) {
+		behind = errBehind
+	}
+	if f := fields[last]; len(f) > fieldDigits && len(bytes.Trim(f[fieldDigits:], hexDigits)) > 0 {
+		fields[last], behind = f[:fieldDigits], errBehind
+	}
+	s := new(Session)
 	for i, dst := range []*[FieldSize]byte{&s.X, &s.AES, &s.MAC, &s.InitiatorNonce, &s.RecipientNonce} {
-		if len(fields[i]) != hex.EncodedLen(FieldSize) {
-			return fmt.Errorf("%s has %d digits instead of %d", fieldNames[i], len(fields[i]), hex.EncodedLen(FieldSize))
+		if len(fields[i]) != fieldDigits {
+			return nil, fmt.Errorf("%s has %d digits instead of %d", fieldNames[i], len(fields[i]), fieldDigits)
 		}
 		if _, err := hex.Decode(dst[:], fields[i]); err != nil {
-			return fmt.Errorf("%s is not hexadecimal", fieldNames[i])
+			return nil, fmt.Errorf("%s is not hexadecimal", fieldNames[i])
 		}
 	}
-	if old := l.sessions[s.X]; old != nil {
-		s.Line = old.Line
-		if *s != *old {
-			return errConflict
-		}
-		return nil
-	}
-	l.sessions[s.X] = s
-	return nil
+	return s, behind
 }
 
 // Find returns the session whose auth packet has that X coordinate, or nil.
@@ -107,3 +157,7 @@ func (l *Log) Find(x [FieldSize]byte) *Session { return l.sessions[x] }
 
 // Len returns the number of sessions.
 func (l *Log) Len() int { return len(l.sessions) }
+
+// Skipped returns how many lines are not, or not only, lines of a key log, and the first of them;
+// nil if there is none.
+func (l *Log) Skipped() (lines int, first *LineError) { return l.skipped, l.first }

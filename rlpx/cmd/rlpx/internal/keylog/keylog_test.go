@@ -57,36 +57,68 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+// Logs as they are found. What is good is used, the rest is counted.
+func TestCase_N6_DamagedLogs(t *testing.T) {
 	other := strings.Replace(line(1), field(4), field(6), 1)
 	for _, tc := range []struct {
 		name, text string
-		line       int
+		skipped    int
+		line       int // the first of them
 		want       string
+		good       []byte // X of the sessions that are used
 	}{
-		{"a key log of TLS", "CLIENT_RANDOM " + field(1) + " " + field(2), 1, "does not begin with RLPX"},
-		{"label in small letters", "rlpx" + line(1)[4:], 1, "does not begin with RLPX"},
-		{"label alone", "RLPX", 1, "0 fields"},
-		{"label runs on", "RLPX" + line(1)[5:], 1, "does not begin with RLPX"},
-		{"field missing", line(1) + "\n" + line(7)[:5+4*65-1], 2, "4 fields after RLPX instead of 5"},
-		{"field too many", line(1) + " " + field(9), 1, "6 fields"},
-		{"cut off", "\n\n" + line(1)[:len(line(1))-1], 3, "recipient-nonce has 63 digits instead of 64"},
-		{"field too long", strings.Replace(line(1), field(2), field(2)+"00", 1), 1, "aes-secret has 66 digits"},
-		{"no hexadecimal digit", strings.Replace(line(1), field(3), field(3)[:63]+"g", 1), 1, "mac-secret is not hexadecimal"},
-		{"binary", "\x00\xff\x1b[2J", 1, "does not begin with RLPX"},
-		{"two secrets for one session", line(1) + "\n# \n" + other, 3, "other secrets"},
-		{"line without end", line(1) + "\n" + strings.Repeat("x", 1<<20), 2, "longer than"},
+		{"a key log of TLS", "CLIENT_RANDOM " + field(1) + " " + field(2), 1, 1, "does not begin with RLPX", nil},
+		{"among lines of TLS", "CLIENT_RANDOM " + field(1) + "\n" + line(1) + "\nCLIENT_RANDOM " + field(1) + "\n" + line(7), 2, 1, "does not begin with RLPX", []byte{1, 7}},
+		{"label in small letters", "rlpx" + line(1)[4:], 1, 1, "does not begin with RLPX", nil},
+		{"label alone", "RLPX", 1, 1, "0 fields", nil},
+		{"label runs on", "RLPX" + line(1)[5:] + " " + field(5), 1, 1, "does not begin with RLPX", nil},
+		{"field missing", line(1) + "\n" + line(7)[:5+4*65-1], 1, 2, "4 fields after RLPX instead of 5", []byte{1}},
+		{"field too many", line(1) + " " + field(9), 1, 1, "something else behind", []byte{1}},
+		{"cut off at the end", line(7) + "\n\n" + line(1)[:len(line(1))-1], 1, 3, "recipient-nonce has 63 digits instead of 64", []byte{7}},
+		{"cut off and appended to", line(7)[:100] + line(1) + "\n" + line(9), 1, 1, "fields after RLPX", []byte{1, 9}},
+		{"cut off in the label", line(7) + "\nRL" + line(1), 1, 2, "does not begin with RLPX", []byte{1, 7}},
+		{"glued", line(1) + line(7) + line(9) + "\n", 0, 0, "", []byte{1, 7, 9}},
+		{"glued by blanks", line(1) + " " + line(7) + "\n", 0, 0, "", []byte{1, 7}},
+		{"glued to another program's", line(1) + "CLIENT_RANDOM " + field(1), 1, 1, "", []byte{1}},
+		{"glued to another program's by a field", line(1) + "CLIENT_RANDOM", 1, 1, "something else behind", []byte{1}},
+		{"behind another program's", "CLIENT_RANDOM " + field(1) + line(1) + "\n", 1, 1, "does not begin with RLPX", []byte{1}},
+		{"behind a byte order mark", "\ufeff" + line(1) + "\n" + line(7), 1, 1, "does not begin with RLPX", []byte{1, 7}},
+		{"field too long", strings.Replace(line(1), field(2), field(2)+"00", 1), 1, 1, "aes-secret has 66 digits", nil},
+		{"last field too long", line(1) + "00", 1, 1, "recipient-nonce has 66 digits", nil},
+		{"no hexadecimal digit", strings.Replace(line(1), field(3), field(3)[:63]+"g", 1), 1, 1, "mac-secret is not hexadecimal", nil},
+		{"binary", "\x00\xff\x1b[2J", 1, 1, "does not begin with RLPX", nil},
+		{"two secrets for one session", line(1) + "\n# \n" + other, 1, 3, "other secrets", []byte{1}},
+		{"line without end", line(1) + "\n" + strings.Repeat("x", 1<<20), 1, 2, "longer than", []byte{1}},
+		{"long line between others", line(1) + "\n" + strings.Repeat("x", 1<<20) + "\n" + line(7), 1, 2, "longer than", []byte{1, 7}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			log, err := Read(strings.NewReader(tc.text))
-			bad, ok := errors.AsType[*LineError](err)
-			if !ok || log != nil || bad.Line != tc.line || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), fmt.Sprintf("line %d: ", tc.line)) {
-				t.Fatalf("log %v, error %v, want one of line %d: %s", log, err, tc.line, tc.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if log.Len() != len(tc.good) {
+				t.Errorf("%d sessions, want %d", log.Len(), len(tc.good))
+			}
+			for _, x := range tc.good {
+				s := log.Find([FieldSize]byte(bytes.Repeat([]byte{x}, FieldSize)))
+				if s == nil || s.AES[31] != 2 || s.MAC[0] != 3 || s.InitiatorNonce[9] != 4 || s.RecipientNonce[0] != 5 {
+					t.Errorf("session %#x is %+v", x, s)
+				}
+			}
+			skipped, bad := log.Skipped()
+			if skipped != tc.skipped || (bad == nil) != (skipped == 0) {
+				t.Fatalf("%d lines skipped, first %v, want %d", skipped, bad, tc.skipped)
+			}
+			if bad == nil {
+				return
+			}
+			if bad.Line != tc.line || !strings.Contains(bad.Error(), tc.want) || !strings.HasPrefix(bad.Error(), fmt.Sprintf("line %d: ", tc.line)) {
+				t.Errorf("error %v, want one of line %d: %s", bad, tc.line, tc.want)
 			}
 			// What is malformed may be a secret all the same.
 			for _, secret := range []string{"0202", "0303", "0404", "CLIENT", "\x1b", "xx"} {
-				if strings.Contains(err.Error(), secret) {
-					t.Errorf("%q gives away %q", err, secret)
+				if strings.Contains(bad.Error(), secret) {
+					t.Errorf("%q gives away %q", bad, secret)
 				}
 			}
 		})
@@ -108,17 +140,18 @@ func FuzzKeyLog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		log, err := Read(bytes.NewReader(text))
 		if err != nil {
-			if bad, ok := errors.AsType[*LineError](err); !ok || bad.Line < 1 || bad.Line > bytes.Count(text, []byte("\n"))+1 {
-				t.Fatalf("error %v", err)
-			}
-			return
+			t.Fatal(err)
+		}
+		lines := bytes.Count(text, []byte("\n")) + 1
+		if skipped, bad := log.Skipped(); skipped > lines || bad != nil && (bad.Line < 1 || bad.Line > lines) {
+			t.Fatalf("%d lines skipped of %d, the first %v", skipped, lines, bad)
 		}
 		var again bytes.Buffer
 		for _, s := range log.sessions {
 			fmt.Fprintf(&again, "RLPX %x %x %x %x %x\n", s.X, s.AES, s.MAC, s.InitiatorNonce, s.RecipientNonce)
 		}
 		second, err := Read(&again)
-		if err != nil || second.Len() != log.Len() {
+		if err != nil || second.Len() != log.Len() || second.skipped > 0 {
 			t.Fatalf("%d sessions, then %v", log.Len(), err)
 		}
 		for x, s := range log.sessions {

@@ -1,0 +1,230 @@
+package rlpx
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowConn is a net.Conn of whose methods some wait for hold to be closed, and RemoteAddr also for its own end, as
+// where a proxy sends the peer's address ahead of what the peer sends.
+type slowConn struct {
+	net.Conn
+	method string
+	hold   chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *slowConn) wait(method string) {
+	if c.method == method {
+		<-c.hold
+	}
+}
+
+func (c *slowConn) RemoteAddr() net.Addr {
+	if c.method == "RemoteAddr" {
+		select {
+		case <-c.hold:
+		case <-c.closed:
+		}
+	}
+	return peerAddr("slow")
+}
+
+func (c *slowConn) LocalAddr() net.Addr              { c.wait("LocalAddr"); return peerAddr("local") }
+func (c *slowConn) SetDeadline(time.Time) error      { c.wait("SetDeadline"); return nil }
+func (c *slowConn) SetReadDeadline(time.Time) error  { c.wait("SetDeadline"); return nil }
+func (c *slowConn) SetWriteDeadline(time.Time) error { c.wait("SetDeadline"); return nil }
+
+func (c *slowConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	c.wait("Close")
+	return c.Conn.Close()
+}
+
+// slowPeer gives the listener a connection whose method waits.
+func slowPeer(l *pipeListener, method string, hold chan struct{}) net.Conn {
+	theirs, ours := net.Pipe()
+	l.next <- func() (net.Conn, error) {
+		return &slowConn{Conn: ours, method: method, hold: hold, closed: make(chan struct{})}, nil
+	}
+	return theirs
+}
+
+// wantAccepted fails the test unless a good peer gets through a listener, at once.
+func wantAccepted(t *testing.T, l *Listener, inner *pipeListener, cfg *Config) {
+	t.Helper()
+	start := time.Now()
+	peer, _ := inner.connect("good")
+	defer peer.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := Client(peer, &cfg.Key.PublicKey, &Config{Key: newKey(t)}).HandshakeContext(ctx); err != nil {
+		t.Fatalf("a good peer after %v: %v", time.Since(start), err)
+	}
+	conn, err := l.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if took := time.Since(start); took != 0 {
+		t.Errorf("a good peer waited for %v", took)
+	}
+}
+
+// The goroutine that accepts calls nothing that can wait: no method of a connection, and no callback.
+func TestCase_N1_SlowConnectionStopsNobody(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		method string
+		allow  func(hold chan struct{}) func(net.Addr) error
+		fails  bool // the peer sends what is no auth
+	}{
+		{"RemoteAddr", "RemoteAddr", nil, false},
+		{"LocalAddr", "LocalAddr", nil, false},
+		{"SetDeadline", "SetDeadline", nil, false},
+		{"Close after a failed handshake", "Close", nil, true},
+		{"Close of a refused one", "Close", func(chan struct{}) func(net.Addr) error {
+			return func(addr net.Addr) error {
+				if addr.String() == "slow" {
+					return errors.New("no")
+				}
+				return nil
+			}
+		}, false},
+		{"Allow", "", func(hold chan struct{}) func(net.Addr) error {
+			return func(addr net.Addr) error {
+				if addr.String() == "slow" {
+					<-hold
+				}
+				return nil
+			}
+		}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hold, inner := make(chan struct{}), newPipeListener()
+				cfg := &Config{Key: newKey(t), MaxPending: 4}
+				if tc.allow != nil {
+					cfg.Allow = tc.allow(hold)
+				}
+				l := NewListener(inner, cfg)
+				for range 3 {
+					peer := slowPeer(inner, tc.method, hold)
+					defer peer.Close()
+					if tc.fails {
+						go peer.Write([]byte{0, 0})
+					}
+					synctest.Wait()
+					wantAccepted(t, l, inner, cfg)
+				}
+				close(hold)
+				l.Close()
+			})
+		})
+	}
+}
+
+// What a connection waits for before its handshake is within the deadline of that, and within the end of the listener.
+func TestCase_N1_SlowAddressIsBounded(t *testing.T) {
+	for _, ending := range []string{"deadline", "eviction", "Close"} {
+		t.Run(ending, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := newPipeListener()
+				onError, failed := reports()
+				cfg := &Config{Key: newKey(t), HandshakeTimeout: 3 * time.Second, MaxPending: 1, OnError: onError,
+					Allow: func(addr net.Addr) error { return nil }}
+				l := NewListener(inner, cfg)
+				start := time.Now()
+				peer := slowPeer(inner, "RemoteAddr", nil)
+				defer peer.Close()
+				synctest.Wait()
+				want, after := context.DeadlineExceeded, cfg.HandshakeTimeout
+				switch ending {
+				case "eviction":
+					wantAccepted(t, l, inner, cfg)
+					want, after = ErrEvicted, 0
+				case "Close":
+					l.Close()
+					want, after = net.ErrClosed, 0
+				}
+				r := <-failed
+				if took := r.at.Sub(start); took != after || !errors.Is(r.err, want) || !errors.Is(r.err, ErrHandshake) {
+					t.Errorf("ended after %v with %v, want %v and %v", took, r.err, after, want)
+				}
+				l.Close()
+			})
+		})
+	}
+}
+
+// An Allow that takes its time takes it from the handshake, and is not evicted: it waits for us, not for its peer.
+func TestCase_N1_SlowAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newPipeListener()
+		onError, failed := reports()
+		cfg := &Config{Key: newKey(t), HandshakeTimeout: 3 * time.Second, MaxPending: 2, OnError: onError,
+			Allow: func(addr net.Addr) error {
+				if addr.String() == "asked" {
+					time.Sleep(2 * time.Second)
+				}
+				return nil
+			}}
+		l := NewListener(inner, cfg)
+		start := time.Now()
+		asked, _ := inner.connect("asked")
+		defer asked.Close()
+		synctest.Wait()
+		silent, _ := inner.connect("silent")
+		defer silent.Close()
+		synctest.Wait()
+		wantAccepted(t, l, inner, cfg)
+		if r := <-failed; r.addr != "silent" || !errors.Is(r.err, ErrEvicted) {
+			t.Errorf("%s: %v", r.addr, r.err)
+		}
+		if r := <-failed; r.addr != "asked" || r.at.Sub(start) != 3*time.Second || !errors.Is(r.err, context.DeadlineExceeded) {
+			t.Errorf("%s after %v: %v", r.addr, r.at.Sub(start), r.err)
+		}
+		l.Close()
+	})
+}
+
+// A connection that has waited for Accept has what time its peer had left for Hello when the handshake was done.
+func TestCase_N12_WaitingForAcceptIsNotHelloTime(t *testing.T) {
+	for _, timeout := range []time.Duration{0, 8 * time.Second, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := newPipeListener()
+			cfg := &Config{Key: newKey(t), HandshakeTimeout: timeout}
+			l := NewListener(inner, cfg)
+			defer l.Close()
+			peer, _ := inner.connect("early")
+			defer peer.Close()
+			time.Sleep(time.Second) // of the peer's time
+			if _, err := Client(peer, &cfg.Key.PublicKey, &Config{Key: newKey(t)}).HandshakeContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			conn, err := l.Accept(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			deadline := conn.ConnectionState().HandshakeDeadline
+			if timeout < 0 {
+				if !deadline.IsZero() {
+					t.Errorf("deadline %v without a timeout", deadline)
+				}
+				return
+			}
+			want := cfg.handshakeTimeout() - time.Second
+			if left := time.Until(deadline); left != want {
+				t.Errorf("timeout %v: %v left for Hello, want %v", timeout, left, want)
+			}
+		})
+	}
+}
