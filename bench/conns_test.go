@@ -8,14 +8,20 @@ import (
 )
 
 // BenchmarkConns is many busy connections at once, each with a goroutine that
-// writes and one that reads. An operation is one message on any of them.
+// writes and one that reads. An operation is one message on any of them. Our connections share
+// hashing, as Config.SharedHashing allows; rows with sharing=off have the default.
 func BenchmarkConns(b *testing.B) {
 	for _, network := range []string{"pipe", "tcp"} {
 		for _, conns := range []int{1, 2, 4, 8, 16, 64, 256} {
 			l := load{network: network, conns: conns, size: 16 << 10}
 			each(b, fmt.Sprintf("net=%s/conns=%d/size=%v/snappy=off", network, conns, l.size), func(b *testing.B, im impl) {
-				stream(b, im, l)
+				stream(b, im.sharing(), l)
 			})
+			if conns == 64 {
+				each(b, fmt.Sprintf("net=%s/conns=%d/size=%v/snappy=off/sharing=off", network, conns, l.size), func(b *testing.B, im impl) {
+					stream(b, im, l)
+				})
+			}
 		}
 	}
 }

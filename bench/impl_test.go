@@ -53,6 +53,14 @@ var impls = []impl{{
 	},
 }}
 
+// sharing returns the implementation with connections that share hashing, if it can do that.
+func (im impl) sharing() impl {
+	if im.name == "rlpx" {
+		im.resume = shared.resume
+	}
+	return im
+}
+
 // reference makes the recordings that both implementations read.
 var reference = impls[0]
 

@@ -10,12 +10,12 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// The two ways of hashing: frame MACs on their own, and by way of the shared queue.
-var alone, shared = hashingImpl("alone", true), hashingImpl("shared", false)
+// The two ways of hashing: frame MACs on their own, the default, and by way of the shared queue.
+var alone, shared = hashingImpl("alone", false), hashingImpl("shared", true)
 
-func hashingImpl(name string, alone bool) impl {
+func hashingImpl(name string, shared bool) impl {
 	return impl{name: name, resume: func(conn net.Conn, s secrets) transport {
-		c := rlpx.Server(conn, &rlpx.Config{DisableSharedHashing: alone})
+		c := rlpx.Server(conn, &rlpx.Config{SharedHashing: shared})
 		c.InitWithSecrets(rlpx.Secrets{AES: s.aes, MAC: s.mac, EgressMAC: seeded(s.egress), IngressMAC: seeded(s.ingress)})
 		return c
 	}}

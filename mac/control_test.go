@@ -12,11 +12,10 @@ const ms = time.Millisecond
 type script struct {
 	control
 	clock time.Duration
-	alone bool                               // nobody comes after a comparison
-	piece int                                // bytes
-	every func(on bool) time.Duration        // from one piece to the next
-	spent [2]time.Duration                   // with sharing off, and on
-	ended func(on bool, since time.Duration) // told of each change of the answer or of what is tried
+	alone bool                        // nobody comes after a comparison
+	piece int                         // bytes
+	every func(on bool) time.Duration // from one piece to the next
+	spent [2]time.Duration            // with sharing off, and on
 }
 
 // steady is so much between two pieces with sharing off, and on.

@@ -27,8 +27,10 @@
 // # Sharing
 //
 // One Keccak state is a chain, but processors with AVX2 or AVX-512 advance four or eight states at
-// about the cost of one or two. Long pieces of connections that are busy at the same time meet in a
-// queue of the process and are absorbed side by side, if [MAC.Share] allows it. A goroutine yields
+// about the cost of one or two. [Batch] does so with the frames that it is given.
+//
+// Long pieces of connections that are busy at the same time meet in a queue of the process and are
+// absorbed side by side, if [MAC.Share] allows it, which it does not at first. A goroutine yields
 // to meet others, which costs a turn of the run queue. So the queue compares the throughput with
 // sharing and without, in periods of 1 ms, and keeps the better one for 64 times as long as the
 // comparison cost. Connections without company are never asked to wait. [Queue] tells what was

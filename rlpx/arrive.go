@@ -20,8 +20,8 @@ const (
 	// burstBuffer is also the most that a peer can make us hold by announcing a frame.
 	burstBuffer = 32 << 10
 
-	// growth bounds, too, what is copied on the way to a large buffer. Ten is just what takes the
-	// largest frame from a full buffer of 2 MiB to the pool's largest.
+	// growth bounds, too, what is copied on the way to a large buffer. Ten takes the
+	// largest frame from 64 KiB to its size in three steps.
 	growth = 10
 
 	// maxEmptyReads bounds the reads of zero bytes without an error, a fault of the net.Conn.

@@ -23,7 +23,7 @@ func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
 	for _, c := range conns {
 		b.own = append(b.own, Target{c, code})
 	}
-	return b.do(nil, b.own)
+	return b.do(context.Background(), b.own)
 }
 
 // WriteAll sends one message to many peers, each as [Conn.Write] would. The
@@ -44,7 +44,7 @@ func WriteAll(ctx context.Context, targets []Target, data []byte) (errs []error)
 // [Conn.Send] would. The data is compressed or copied once, and all peers share it. A peer whose
 // queue is full has [ErrQueueFull] in the result, which is as for [WriteAll].
 func SendAll(targets []Target, data []byte) (errs []error) {
-	return newBroadcast(data, false).do(nil, targets)
+	return newBroadcast(data, false).do(context.Background(), targets)
 }
 
 var errNilConn = errors.New("rlpx: no connection")
@@ -105,7 +105,7 @@ func (b *broadcast) do(ctx context.Context, targets []Target) (errs []error) {
 	defer func() {
 		if !clean { // a callback panics; the others go on, and b is not used again
 			b.launch()
-			b.wait(nil)
+			b.wait(context.Background())
 		}
 	}()
 	for first := 0; first < len(targets); first += keccak.Lanes {

@@ -76,15 +76,19 @@ type Config struct {
 	// Trace is told what happens on the connections. Nil tells nobody and costs nothing.
 	Trace *Trace
 
-	// DisableSharedHashing keeps the MACs of these connections to themselves,
-	// except within one Broadcast.
-	// By default the long frames of connections that are busy at the same time are hashed
-	// together where the processor can, which raises the throughput of many connections several
-	// times. To meet the others, a goroutine yields to those that are ready to run, once for
-	// each piece of up to 64 KiB of a frame that is sent or received. Where that does not raise
-	// throughput, as beside goroutines that compute, it is not done: from time to time, the
-	// process compares throughput with sharing and without for some milliseconds.
-	DisableSharedHashing bool
+	// SharedHashing lets these connections hash together with others of the process that have it set. The
+	// long frames of those that are busy at the same time then advance side by side where the
+	// processor can, which raises the throughput of many connections up to several times.
+	// Without it, the MAC of each connection is hashed by itself, except within one
+	// [Broadcast], [WriteAll] or [SendAll].
+	//
+	// It is for nodes with many busy connections and few goroutines that compute beside them. To meet
+	// the others, a goroutine yields to those that are ready to run, once for each piece of up to
+	// 64 KiB of a frame that is sent or received. From time to time, the process compares throughput with
+	// sharing and without for some milliseconds, and does what is better. Beside goroutines that
+	// compute, a loss may remain all the same: measure your own load before you set it. A Conn of [NewConn]
+	// has no Config and never shares.
+	SharedHashing bool
 
 	// MaxHandshakes is how many handshakes a Listener computes side by side, each
 	// from the arrival of its whole auth packet until ack is ready to be sent; VerifyPeer is part of it.

@@ -3,36 +3,47 @@
 // compression of messages (EIP-706). The specification is rlpx.md of the
 // ethereum/devp2p repository.
 //
-// [Conn] is a drop-in for the type of the same name in go-ethereum's p2p/rlpx.
-// The base protocol on top of it (Hello, Disconnect, Ping, capabilities) is package
-// rlpx/p2p; most programs want that one. Peer discovery and the eth and snap
+// # Which type do I want?
+//
+// Most programs want package rlpx/p2p: a session has the base protocol of RLPx (Hello, Disconnect, Ping,
+// capabilities) and uses a [Conn] of this package underneath. [Conn] alone is for protocols of your own, and
+// a drop-in for the type of the same name in go-ethereum's p2p/rlpx. Peer discovery and the eth and snap
 // protocols live elsewhere.
 //
-// [Dial] and [Listen] give connections whose handshake is done. A [Listener] runs
-// the handshakes of its peers side by side, within bounds that Config sets, so
-// that none of them can delay the others. [Broadcast], [Conn.WriteBatch] and
-// [Compress] are for many peers and many messages.
+// One connection: [Dial] and [Listen] give connections whose handshake is done; [Client] and [Server] wrap a net.Conn of
+// your own. [Conn.Write] waits until its message is written, [Conn.WriteContext] until a context ends,
+// [Conn.WriteBatch] sends many messages with few calls. [Conn.Read] lends the next message.
+//
+// Many peers: [WriteAll] and [Broadcast] send one message to many and wait; [SendAll] does not wait. [Compress] makes a
+// [Payload] that is compressed once for all. A [Listener] runs the handshakes of its peers side by side,
+// within bounds that Config sets, so that none of them can delay the others.
+//
+// Slow peers: [Conn.Send] queues a message within Config.SendQueue and never waits; [ErrQueueFull] says that a peer
+// does not keep up. [Conn.SetWriteTimeout] ends a connection whose peer takes nothing.
+//
+// Limits: Config.MaxMessageSize, Config.MessageLimit, [Conn.SetReadLimit] and [Conn.SetMessageLimit], all
+// checked before memory is taken.
 //
 // # One frame from Write to the wire
 //
-// [Conn.Write] (write.go) compresses, seals the frame into a pooled buffer
-// (half.go, frame.go, package mac) and writes it with one call. [Conn.Read]
-// (read.go) takes as many bytes as are there, opens one frame in place and
-// decompresses it (snappy.go).
+// [Conn.Write] makes an item of the message and adds it to the connection's queue. Whoever finds nobody at work there
+// is the owner of the sending direction: it compresses and seals what is queued into one pooled
+// buffer and writes it with one call, without holding a lock. [Conn.Read] takes as many bytes as are there, opens one
+// frame in place and decompresses it.
 //
 // # Concurrency
 //
-// Write may be called by several goroutines at once; those that meet at a busy
-// connection share the next call on the net.Conn. Read is for one goroutine at
-// a time, because it lends its buffer. Read, Write, Close and everything else
+// Write and everything else that sends may be called by several goroutines at once; messages go out whole, in the order
+// of the calls, and those that meet at a busy connection share the next call on the net.Conn. Read is for
+// one goroutine at a time, because it lends its buffer. Read, Write, Close and everything else
 // may run side by side, and Close and the deadline setters never wait for a
 // blocked Read or Write.
 //
 // # Ownership
 //
-// The data that Read returns is valid until the next Read. Write keeps and
-// modifies nothing. A connection that waits for a frame holds 2 KiB of
-// buffers, whatever it carried before.
+// The data that Read returns is valid until the next Read. What sends keeps and modifies nothing, but for the data of a
+// [Payload]. A connection that waits for a frame holds no buffer where it is a TCP or Unix socket itself, and 2 KiB
+// elsewhere, whatever it carried before.
 //
 // # Errors
 //
@@ -46,8 +57,8 @@
 //
 // [Trace] calls back for every step of a handshake, every frame, every call of Write on the net.Conn and the
 // first error of each direction. [Conn.ConnectionState] counts messages, bytes, calls and Keccak permutations,
-// and [SharedHashing] what connections hashed together. Config.KeyLogWriter logs what is needed to
-// decrypt a capture. The module in examples/prometheus publishes what is counted for Prometheus.
+// and [SharedHashing] what connections with Config.SharedHashing hashed together. Config.KeyLogWriter logs
+// what is needed to decrypt a capture. The module in examples/prometheus publishes what is counted for Prometheus.
 //
 // # What RLPx does not give
 //

@@ -249,7 +249,7 @@ func TestWriteContextGivesUp(t *testing.T) {
 func TestContextsEndAtAnyMoment(t *testing.T) {
 	a, b := tcpPipe(t)
 	ca, cb := pairOver(t, a, b)
-	const writers, each = 8, 300
+	const writers, each = 8, 100
 	var sent [writers * each]atomic.Bool
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -258,9 +258,9 @@ func TestContextsEndAtAnyMoment(t *testing.T) {
 			for i := range each {
 				id := w*each + i
 				ctx, cancel := context.WithCancel(t.Context())
-				if r.IntN(2) == 0 {
+				if yields := r.IntN(40); yields < 20 {
 					go func() {
-						for range r.IntN(20) {
+						for range yields {
 							runtime.Gosched()
 						}
 						cancel()
@@ -399,10 +399,13 @@ func (*noDeadlines) SetWriteDeadline(time.Time) error { return nil }
 // SendAll and WriteAll give each target its own code, an error where there is no connection, and the message to
 // all others, idle or busy, compressed or not, whatever its size.
 func TestTargets(t *testing.T) {
-	for _, size := range []int{0, 100, 20 << 10, 300 << 10, 3 << 20} {
+	for _, size := range []int{0, 100, 20 << 10, 300 << 10, 3 << 19} {
 		for _, wait := range []bool{false, true} {
 			t.Run(fmt.Sprintf("size=%d/wait=%v", size, wait), func(t *testing.T) {
-				const peers = 20
+				peers := 20
+				if testing.Short() {
+					peers = 10
+				}
 				var targets []Target
 				var ends []*Conn
 				for i := range peers {

@@ -166,8 +166,8 @@ func (c *Conn) establish(sec Secrets, remote *ecdsa.PublicKey) {
 	c.out.stream = cipher.NewCTR(block, iv[:])
 	c.in.mac = mac.New(macBlock, sec.IngressMAC)
 	c.out.mac = mac.New(macBlock, sec.EgressMAC)
-	c.in.mac.Share(!c.cfg.DisableSharedHashing)
-	c.out.mac.Share(!c.cfg.DisableSharedHashing)
+	c.in.mac.Share(c.cfg.SharedHashing)
+	c.out.mac.Share(c.cfg.SharedHashing)
 	c.socket = newSocket(c.conn)
 	c.remote = remote
 	c.phase.Store(phaseEstablished)

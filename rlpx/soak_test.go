@@ -158,7 +158,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	for i := soakDataSize / 2; i < soakDataSize; i += 8 {
 		binary.LittleEndian.PutUint64(s.data[i:], uint64(i>>6)*0x9E3779B97F4A7C15)
 	}
-	s.config = &Config{Key: newKey(t), HandshakeTimeout: time.Minute}
+	s.config = &Config{Key: newKey(t), HandshakeTimeout: time.Minute, SharedHashing: true}
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

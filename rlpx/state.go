@@ -54,13 +54,14 @@ type Stats struct {
 
 	// Pieces of long frames that were hashed in one pass with those of other connections, and
 	// how many lanes were busy in these passes, all of them together: SharedLanes / SharedPieces is how
-	// many lanes a piece shared on average, its own included. See [SharedHashing] for the process as a whole.
+	// many lanes a piece shared on average, its own included. Zero without Config.SharedHashing.
+	// See [SharedHashing] for the process as a whole.
 	SharedPiecesRead, SharedPiecesWritten uint64
 	SharedLanesRead, SharedLanesWritten   uint64
 }
 
-// SharedHashing returns what the process did so far in the queue in which connections that are busy at the
-// same time hash together, unless Config.DisableSharedHashing is set, and whether they do at the moment.
+// SharedHashing returns what the process did so far in the queue in which connections with
+// Config.SharedHashing hash together when they are busy at the same time, and whether they do at the moment.
 func SharedHashing() mac.QueueStats { return mac.Queue() }
 
 // ConnectionState returns the state of the connection. It never waits for a

@@ -8,11 +8,11 @@ import "time"
 //
 // # What a callback may do
 //
-// Callbacks are called by the goroutine that does the work, in the middle of it and with the
-// locks of its direction held, so that a callback that takes its time holds up that
-// direction. They must not read from or write to any connection, nor call CloseWrite or a handshake, which may wait for
-// themselves, and must not panic. Everything else on the connection is allowed: ConnectionState, Close, SetSnappy, SetReadLimit,
-// the deadlines, the addresses. To send something, hand it to another goroutine.
+// Callbacks are called by the goroutine that does the work, in the middle of it, so that a callback that takes its
+// time holds up that direction. They must not read from or write to any connection, nor call
+// CloseWrite or a handshake, which may wait for themselves. Everything else on the connection is allowed: Close,
+// ConnectionState, SetSnappy, limits, deadlines, addresses, and Send, which does not wait. A callback that panics ends
+// its direction: see [PanicError].
 //
 // One Trace serves many connections at once, and both directions of each, so callbacks must be safe for
 // concurrent use. Calling them allocates nothing.
@@ -23,10 +23,9 @@ import "time"
 // Those of the reading direction do, too, within the calls of Read.
 //
 // In the writing direction FrameWritten is called for one frame at a time, in the order of the wire,
-// whoever writes it and with whatever method. So is Flushed for one call on the net.Conn at a time. But while a call
-// is under way other goroutines seal the next frames, so that their FrameWritten and Flushed may overlap. The
-// FrameWritten of a frame always returns before the Flushed that counts it is called. WriteFailed may overlap
-// with either.
+// whoever writes it and with whatever method. So is Flushed for one call on the net.Conn at a time, and the two do not
+// overlap. The FrameWritten of a frame always returns before the Flushed that counts it is called. WriteFailed may
+// overlap with either.
 type Trace struct {
 	// AuthSent and AckReceived are called for an initiator, AuthReceived and AckSent for a
 	// recipient: when the call of Write with the whole packet, or that of Read with the last byte of it, has
@@ -45,8 +44,7 @@ type Trace struct {
 
 	// FrameWritten is called when the last byte of a frame was sealed and has its place in the
 	// order of the wire. It is yet to be written to the net.Conn, which is what Flushed reports: at
-	// once, or with other frames when the call under way returns. WriteBatch and Broadcast report each of their
-	// frames; a Broadcast may hold the locks of several connections meanwhile.
+	// once, or with other frames. WriteBatch and Broadcast report each of their frames.
 	FrameWritten func(c *Conn, frame TraceFrame)
 
 	// Flushed is called after each call of Write on the net.Conn, by whoever made it, which

@@ -108,7 +108,7 @@ func TestStatsCountSharedLanes(t *testing.T) {
 	fewest := uint64(min(3, keccak.LaneWidth())) // that the queue hashes together
 	for _, shared := range []bool{true, false} {
 		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
-			cfg := &Config{DisableSharedHashing: !shared}
+			cfg := &Config{SharedHashing: shared}
 			before := SharedHashing()
 			var pieces uint64
 			carry := func() {

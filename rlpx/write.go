@@ -16,7 +16,7 @@ import (
 // nothing. Any other error is permanent. Write may be called by several
 // goroutines at once; messages go out whole, in the order in which the calls came.
 func (c *Conn) Write(code uint64, data []byte) (wireSize uint32, err error) {
-	return c.WriteContext(nil, code, data)
+	return c.WriteContext(context.Background(), code, data)
 }
 
 // WriteContext is Write with a context, which may be nil. If ctx ends while the message waits for those
@@ -39,7 +39,7 @@ func (c *Conn) WriteContext(ctx context.Context, code uint64, data []byte) (wire
 // WritePayload sends a message as [Conn.Write] does with the data that p was
 // made from. Compressed or not is what the connection's SetSnappy says.
 func (c *Conn) WritePayload(code uint64, p *Payload) (wireSize uint32, err error) {
-	return c.WritePayloadContext(nil, code, p)
+	return c.WritePayloadContext(context.Background(), code, p)
 }
 
 // WritePayloadContext is WritePayload with a context, as in [Conn.WriteContext].
@@ -67,7 +67,7 @@ type Message struct {
 // size of all payloads on the wire, as Write does for one. If any message is too
 // large, a [SizeError] is returned and nothing is sent; any other error is permanent.
 func (c *Conn) WriteBatch(msgs []Message) (wireSize int, err error) {
-	return c.WriteBatchContext(nil, msgs)
+	return c.WriteBatchContext(context.Background(), msgs)
 }
 
 // WriteBatchContext is WriteBatch with a context, as in [Conn.WriteContext].
@@ -248,7 +248,7 @@ func (c *Conn) CloseWrite() error {
 	if !ok {
 		return errors.New("rlpx: the net.Conn has no CloseWrite")
 	}
-	if err := c.writeEnd(nil, c.out.newItem(), net.ErrClosed, 0); err != nil {
+	if err := c.writeEnd(context.Background(), c.out.newItem(), net.ErrClosed, 0); err != nil {
 		return err
 	}
 	return half.CloseWrite()

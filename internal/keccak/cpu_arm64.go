@@ -38,16 +38,16 @@ func thisProcessor() processor {
 	return processor{}
 }
 
-// fastSHA3 reports whether the kernels for FEAT_SHA3 are the best for p, if p has it. They are where
-// several vector units have its instructions, which is so on Apple's processors (four) and AmpereOne
-// (two). On Arm's, one has them.
+// fastSHA3 reports whether the kernels for FEAT_SHA3 are the best for p, if p has it. They are
+// where several vector units have its instructions, which is so on Apple's processors (four) and
+// AmpereOne (two). On Arm's, one has them.
 func (p processor) fastSHA3() bool {
 	return p.implementer == implementerApple || p.implementer == implementerAmpere
 }
 
-// fastRotations reports whether p rotates an operand of an exclusive or at no cost. Arm's processors
-// do since Cortex-A76, and so do the small ones. The older large ones, and those of other makers, need
-// another cycle, a unit of which there are few, or both.
+// fastRotations reports whether p rotates an operand of an exclusive or at no cost. Arm's
+// processors do since Cortex-A76, and so do the small ones. The older large ones, and those of
+// other makers, need another cycle, a unit of which there are few, or both.
 func (p processor) fastRotations() bool {
 	if p.implementer != implementerArm {
 		return false

@@ -22,7 +22,8 @@ type Channel struct {
 
 	mu      sync.Mutex
 	queue   queue
-	waiting bool // the reader waits for room
+	readers int  // goroutines that wait for a message
+	waiting bool // the session's reader waits for room
 	closed  bool // nothing is queued any more
 }
 
@@ -56,12 +57,29 @@ func (ch *Channel) Read(ctx context.Context) (id uint64, data []byte, err error)
 		if err != nil {
 			return 0, nil, err
 		}
+		ch.wait(1)
 		select {
 		case <-ch.arrived:
+			ch.wait(-1)
 		case <-ch.session.ending:
+			ch.wait(-1)
 		case <-ctx.Done():
+			ch.wait(-1)
+			if m, ok := ch.take(); ok { // which may be there because we waited
+				return m.id, m.data, nil
+			}
 			return 0, nil, ctx.Err()
 		}
+	}
+}
+
+// wait notes that a goroutine begins or ends to wait for a message.
+func (ch *Channel) wait(n int) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.readers += n
+	if n > 0 && ch.waiting {
+		signal(ch.room)
 	}
 }
 
@@ -74,7 +92,12 @@ func (ch *Channel) offer(id uint64, data []byte) bool {
 	if ch.closed {
 		return true // as good as taken
 	}
-	if n := ch.queue.len(); n > 0 && (n >= cfg.QueueMessages || len(data) > cfg.QueueBytes-ch.queue.bytes) {
+	full := ch.queue.len() >= cfg.QueueMessages || len(data) > cfg.QueueBytes-ch.queue.bytes
+	if len(data) > cfg.QueueBytes {
+		// The queue is not for this one. Until somebody takes it, it stays where the connection has it.
+		full = ch.queue.len() > 0 || ch.readers == 0
+	}
+	if full {
 		ch.waiting = true
 		return false
 	}

@@ -54,7 +54,9 @@ type SessionConfig struct {
 
 	// QueueBytes and QueueMessages bound what is kept of each capability's messages until its
 	// Channel is read. While the queue has no room for a message nothing at all is read from the
-	// peer, until it stops sending. A message larger than QueueBytes takes an empty queue.
+	// peer, until it stops sending. A message larger than QueueBytes is not queued: it waits for a call of Read
+	// that takes it. So a peer makes a session hold no more than QueueBytes for each
+	// capability and one message; see Capability.MaxMessageSize for the size of that.
 	QueueBytes    int
 	QueueMessages int
 

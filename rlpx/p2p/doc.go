@@ -14,9 +14,17 @@
 //
 // [NewSession] makes a [Session] of a connection from package rlpx: it exchanges Hello, matches
 // capabilities, and from then on gives the messages of each capability to its [Channel], answers
-// Ping, keeps the connection alive and says Disconnect at the end. A session has two goroutines,
+// Ping, keeps the connection alive and says Disconnect at the end. A session has one goroutine,
 // and none after its Done channel is closed. Each Channel should be read all the time: what is not
 // read is kept up to a bound, and beyond it nothing more is read from the peer, for any capability.
+//
+// [Dial] makes a session from an enode URL, and a [Listener] accepts them. [Pipe] makes a pair in memory
+// for tests.
+//
+// To receive, a capability has a Handle function, which is called with data that is lent, or its
+// Channel is read. To send, [Channel.Write] waits until a message is written, and [Channel.Send] queues
+// it and never waits: rlpx.ErrQueueFull says that the peer does not keep up. [Broadcast] and
+// [SendAll] do so for many peers at once. A [SessionTrace] tells of beginnings, ends, round trips and stalls.
 //
 // [Handshake] is Hello alone, for programs that go on with the connection themselves. [Refuse]
 // turns a peer away before it.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/netip"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/crypto"
@@ -250,6 +251,30 @@ func startNode() *node {
 		}
 	})
 	return n
+}
+
+// url is the node's enode URL.
+func (n *node) url() string {
+	at := netip.MustParseAddrPort(n.addr)
+	return (&p2p.Node{Key: n.key, Host: at.Addr().String(), TCP: at.Port(), UDP: at.Port()}).String()
+}
+
+// ParseNode takes an enode URL apart, for those who dial by themselves.
+func ExampleParseNode() {
+	const key = "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798" +
+		"483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8"
+	for _, at := range []string{"node.example.org:30303?discport=30301", "[fe80::1%25eth0]:30303", "0.0.0.0:30303"} {
+		node, err := p2p.ParseNode("enode://" + key + "@" + at)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Println(node.Addr(), node.UDP)
+	}
+	// Output:
+	// node.example.org:30303 30301
+	// [fe80::1%eth0]:30303 30303
+	// p2p: invalid enode URL: 0.0.0.0 is a placeholder, not the address of a node
 }
 
 // stop shuts the node down: no new peers, then a Disconnect to each of the old ones.

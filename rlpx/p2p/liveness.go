@@ -88,6 +88,9 @@ func (s *Session) answered() {
 // under way included. Several at once wait for each other. If ctx is done before, its error is
 // returned and the session goes on. The error matches ErrPingNotSent if the Ping never went out: it
 // waits, for some seconds, while one before it is unanswered.
+//
+// Ping no more than once a second. Clients such as reth take five Pings at once and one more each
+// second, those of the keep-alive included, and end the session of a peer that sends more.
 func (s *Session) Ping(ctx context.Context) (time.Duration, error) {
 	select {
 	case s.ping.turn <- struct{}{}:

@@ -11,8 +11,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// nodeKeyHex is the public key that belongs to the private key 1: the generator of secp256k1, as SEC 2
-// gives it.
+// nodeKeyHex is the public key that belongs to the private key 1: the generator of secp256k1, as
+// SEC 2 gives it.
 const nodeKeyHex = "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798" +
 	"483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8"
 

@@ -23,7 +23,7 @@ func TestCase_M14_SlowCapability(t *testing.T) {
 		{name: "messages", cfg: SessionConfig{QueueMessages: 5}, size: 10, queued: 5},
 		{name: "bytes", cfg: SessionConfig{QueueBytes: 1000}, size: 300, queued: 3},
 		{name: "exactly", cfg: SessionConfig{QueueBytes: 900}, size: 300, queued: 3},
-		{name: "larger than the queue", cfg: SessionConfig{QueueBytes: 100}, size: 300, queued: 1},
+		{name: "larger than the queue", cfg: SessionConfig{QueueBytes: 100}, size: 300, queued: 0},
 		{name: "empty messages", cfg: SessionConfig{QueueBytes: 100}, size: 0, queued: DefaultQueueMessages},
 		{name: "default bytes", size: DefaultQueueBytes / 4, queued: 4},
 	} {

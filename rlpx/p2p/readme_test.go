@@ -15,17 +15,13 @@ import (
 )
 
 // sayHello is the example of the README: its body stands there.
-func sayHello(ctx context.Context, addr string, remoteKey *ecdsa.PublicKey, nodeKey *ecdsa.PrivateKey) error {
-	conn, err := rlpx.Dial(ctx, "tcp", addr, remoteKey, &rlpx.Config{Key: nodeKey})
-	if err != nil {
-		return err // cannot connect, or no handshake: wrong node key, no RLPx port
-	}
-	session, err := p2p.NewSession(ctx, conn, &p2p.SessionConfig{
+func sayHello(ctx context.Context, url string, nodeKey *ecdsa.PrivateKey) error {
+	session, err := p2p.Dial(ctx, url, &rlpx.Config{Key: nodeKey}, &p2p.SessionConfig{
 		Name:         "my-node/1.0",
 		Capabilities: p2p.Capabilities{{Cap: p2p.Cap{Name: "echo", Version: 1}, Length: 16}},
 	})
 	if err != nil {
-		return err // says why: too many peers, no shared capability, ...
+		return err // says why: not an enode URL, cannot connect, wrong node key, too many peers, no shared capability, ...
 	}
 	defer session.Close()
 	return session.Capability("echo").Write(0, []byte("hello"))
@@ -36,7 +32,7 @@ func Example_readme() {
 	node := startNode()
 	defer node.stop()
 	key, _ := crypto.GenerateKey()
-	fmt.Println(sayHello(context.Background(), node.addr, node.key, key))
+	fmt.Println(sayHello(context.Background(), node.url(), key))
 	// Output: <nil>
 }
 

@@ -28,7 +28,9 @@ func (ch *Channel) code(id uint64) (uint64, error) {
 //
 // Write returns when the message was handed to the network. Goroutines that write at once take
 // turns; messages go out whole. data is neither kept nor modified.
-func (ch *Channel) Write(id uint64, data []byte) error { return ch.WriteContext(nil, id, data) }
+func (ch *Channel) Write(id uint64, data []byte) error {
+	return ch.WriteContext(context.Background(), id, data)
+}
 
 // WriteContext is Write with a context, which may be nil. If ctx ends while the message waits for those
 // before it, the message is not sent, the error is that of ctx, and the session goes on. Once the message is

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"go/format"
 	"os"
@@ -14,7 +13,7 @@ import (
 // An arm64File is an assembly file and the Go file that declares its functions.
 type arm64File struct {
 	command     string // that generates both
-	text, stubs bytes.Buffer
+	text, stubs strings.Builder
 }
 
 func newArm64File(command string) *arm64File { return &arm64File{command: command} }

@@ -12,6 +12,12 @@
 //	permute8AVX512  eight states in ZMM registers
 //	permute4AVX2    four states in YMM registers, without AVX-512
 //
+// and for arm64, with -arch arm64:
+//
+//	permuteSHA3     one state, a lane in the low half of a vector register; digestSHA3
+//	permute2SHA3    two states, in both halves; digest2SHA3 and digestPermuteSHA3, without data
+//	permuteScalar   one state, general registers
+//
 // Kernels with a register or a slot for each lane do pi without moving anything: they write
 // the five lanes of a row of the result where the five lanes that it is made
 // from were, and keep book of which lane is where (type layout). Because a lane

@@ -112,7 +112,8 @@ func (k *scalarKernel) rhoPi() {
 	}
 }
 
-// chi works on row y. The third lane is first to be overwritten: by then the products with it exist.
+// chi works on row y. The third lane is first to be overwritten: by then the products with it
+// exist.
 func (k *scalarKernel) chi(y int) {
 	k.comment("Row %d: chi", y)
 	b := [5]lazy(k.lanes[5*y:])
@@ -146,7 +147,10 @@ func scalar(f *arm64File, table string) {
 	// R18 is the system's, R28 and R29 are Go's. R27 is the assembler's, which uses it for nothing
 	// here. R30 has the return address, which the assembler saves for who looks at the stack, but
 	// does not load again since nothing is called.
-	registers := []general{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 30}
+	registers := []general{
+		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17,
+		19, 20, 21, 22, 23, 24, 25, 26, 27, 30,
+	}
 	for i := range k.lanes {
 		k.lanes[i] = lazy{registers[i], 0}
 	}

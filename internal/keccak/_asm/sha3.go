@@ -24,7 +24,8 @@ func lanesOf(n int) (v []vector) {
 	return v
 }
 
-// permute is the permutation, for whatever the lanes hold. It uses the registers constants and left.
+// permute is the permutation, for whatever the lanes hold. It uses the registers constants and
+// left.
 func (f sha3File) permute(constants, left general) {
 	f.label("permute")
 	f.do("MOVD", f.table, constants)
@@ -48,7 +49,8 @@ func (f sha3File) round(r int, l *layout, constants general) {
 		f.do("VEOR3", at(4), at(3), c[x].bytes(), c[x].bytes())
 	}
 	f.comment("What theta adds to each column")
-	// The first two sums are apart. After them, the parity that a sum begins with is needed no more.
+	// The first two sums are apart. After them, the parity that a sum begins with is needed no
+	// more.
 	d := [5]vector{sha3Spare[5], sha3Spare[6], c[1], c[2], c[3]}
 	for x := range 5 {
 		f.do("VRAX1", c[(x+1)%5].words(), c[(x+4)%5].words(), d[x].words())
@@ -152,7 +154,7 @@ const digestLanes = 4
 func sha3Kernels(file *arm64File, table string) {
 	f := sha3File{file, table}
 	const state, digest, count = "*[25]uint64", "*[32]byte", "int"
-	const r0, r1, r2, r3, r4, r5, r6 = general(0), general(1), general(2), general(3), general(4), general(5), general(6)
+	const r0, r1, r2, r3, r4, r5, r6 general = 0, 1, 2, 3, 4, 5, 6
 
 	f.function("permuteSHA3", " permutes a, then absorbs blocks blocks at p.",
 		parameter{"a", state}, parameter{"p", "*byte"}, parameter{"blocks", count})

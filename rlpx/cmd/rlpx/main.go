@@ -8,9 +8,9 @@
 //	rlpx decode FILE   show the messages of a packet capture
 //	rlpx key FILE      show or make a node key file
 //
-// Each has flags, which 'rlpx help COMMAND' lists. The exit status is 0 for success, 1 for a failure,
-// which is one line on the standard error, 2 for wrong usage, and 130 for what Ctrl-C interrupted.
-// The commands that go on until Ctrl-C have succeeded then.
+// Each has flags, which 'rlpx help COMMAND' lists. The exit status is 0 for success, 1 for a
+// failure, which is one line on the standard error, 2 for wrong usage, and 130 for what Ctrl-C
+// interrupted. The commands that go on until Ctrl-C have succeeded then.
 package main
 
 import (

@@ -36,7 +36,7 @@ func demo(ctx context.Context, alice, bob *Collector) error {
 	if err != nil {
 		return err
 	}
-	l, err := rlpx.Listen("tcp", "127.0.0.1:0", bob.Instrument(&rlpx.Config{Key: bobKey}))
+	l, err := rlpx.Listen("tcp", "127.0.0.1:0", bob.Instrument(&rlpx.Config{Key: bobKey, SharedHashing: true}))
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func demo(ctx context.Context, alice, bob *Collector) error {
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cfg := alice.Instrument(&rlpx.Config{Key: aliceKey})
+	cfg := alice.Instrument(&rlpx.Config{Key: aliceKey, SharedHashing: true})
 	for range callers {
 		running.Go(func() {
 			for ctx.Err() == nil {

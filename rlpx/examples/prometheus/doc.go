@@ -5,7 +5,7 @@
 //     that no total ever goes backwards.
 //   - handshakes.go counts handshakes by result, with a histogram of how long they took, from
 //     rlpx.Config's Trace and OnError.
-//   - hashing.go publishes what connections of the process hash together.
+//   - hashing.go publishes what connections of the process with rlpx.Config.SharedHashing hash together.
 //   - main.go and demo.go run two nodes that talk to each other:
 //
 // Start it, and look:

@@ -297,4 +297,3 @@ func sortedTables(f *file) (names []string) {
 	slices.Sort(names)
 	return names
 }
-

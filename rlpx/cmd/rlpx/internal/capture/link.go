@@ -102,8 +102,9 @@ func (d *linkDecoder) parser(first gopacket.LayerType) *gopacket.DecodingLayerPa
 	return p
 }
 
-// ipv6 is layers.IPv6, but takes a length of 0 for that of what was captured. A network card that cuts packets into segments
-// gets them so, and they are captured before it. IPv4 does the same by itself.
+// ipv6 is layers.IPv6, but takes a length of 0 for that of what was captured. A network card that
+// cuts packets into segments gets them so, and they are captured before it. IPv4 does the same by
+// itself.
 type ipv6 struct{ layers.IPv6 }
 
 func (ip *ipv6) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {

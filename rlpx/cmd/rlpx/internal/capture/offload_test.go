@@ -9,8 +9,8 @@ import (
 	ct "github.com/go-rlpx/transport/rlpx/cmd/rlpx/internal/capturetest"
 )
 
-// offloaded returns a segment as it is captured before the network card cuts it: with an IP length of 0, and longer than
-// the field could say.
+// offloaded returns a segment as it is captured before the network card cuts it: with an IP length
+// of 0, and longer than the field could say.
 func offloaded(w *ct.Writer, n ct.Network, s ct.Segment) []byte {
 	rest := s.Payload[min(len(s.Payload), 100):]
 	s.Payload = s.Payload[:len(s.Payload)-len(rest)]

@@ -6,7 +6,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// Ways to carry packets within others, by what says that it is one. They are not looked into, but named: TCP may be in them.
+// Ways to carry packets within others, by what says that it is one. They are not looked into, but
+// named: TCP may be in them.
 var (
 	tunnelByEtherType = map[layers.EthernetType]string{
 		layers.EthernetTypeMPLSUnicast:                 "MPLS",
@@ -44,8 +45,8 @@ var (
 	}
 )
 
-// tunnelOf names the tunnel that a packet without TCP goes through, or returns "". etherType and protocol are what
-// follows the last header that was decoded, payload what is behind it.
+// tunnelOf names the tunnel that a packet without TCP goes through, or returns "". etherType and
+// protocol are what follows the last header that was decoded, payload what is behind it.
 func tunnelOf(etherType layers.EthernetType, protocol layers.IPProtocol, payload []byte) string {
 	if name := tunnelByEtherType[etherType]; name != "" {
 		return name

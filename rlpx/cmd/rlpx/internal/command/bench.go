@@ -30,14 +30,20 @@ func (e *env) benchCommand() *cli.Command {
 		Name:  "bench",
 		Usage: "compare with go-ethereum's transport, or measure an echo",
 		Description: "Without -to, go-ethereum's transport and this one carry the same messages over connections within\n" +
-			"this process, in turns, by message size and by number of connections. With -to, messages go to a\n" +
+			"this process, in turns, by message size and by number of connections. Two connections of this library\n" +
+			"or more share hashing (Config.SharedHashing), which is off by default. With -to, messages go to a\n" +
 			"peer that runs 'rlpx serve', and back. All contents are compared. Ctrl-C ends it and leaves what was\n" +
-			"measured so far. Sizes are in bytes, KiB or MiB (32,1KiB,1MiB), in short k or m.",
+			"measured so far. Sizes are in bytes, KiB or MiB (32,1KiB,1MiB), in short k or m.\n\n" +
+			"With -kernels, it is Keccak alone that is measured, which most of the time for a message goes into: every\n" +
+			"tier of this machine, with one to eight states at once, beside other libraries. The result says which tier\n" +
+			"is in use and whether that is the fastest, and can be pasted into a report. The environment variable\n" +
+			measure.KernelVariable + " makes a program with this library use a tier by its name.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "measure the echo of the node `ENODE` instead"},
+			&cli.BoolFlag{Name: "kernels", Usage: "measure the ways to compute Keccak instead"},
 			&cli.StringFlag{Name: "sizes", Usage: "message `SIZES`, separated by commas", Value: "32,1KiB,16KiB,128KiB,1MiB"},
 			&cli.StringFlag{Name: "conns", Usage: "`NUMBERS` of connections, separated by commas; not with -to", Value: "1,4,16,64"},
-			&cli.IntFlag{Name: "rounds", Usage: "measure everything `N` times; medians are shown", Value: 5},
+			&cli.IntFlag{Name: "rounds", Usage: "measure everything `N` times; medians are shown, with -kernels the best", Value: 5},
 			&cli.DurationFlag{Name: "time", Usage: "`DURATION` of one measurement", Value: 100 * time.Millisecond},
 			&cli.BoolFlag{Name: "pipe", Usage: "connections over net.Pipe instead of TCP on the loopback interface; not with -to"},
 			&cli.BoolFlag{Name: "snappy", Usage: "compress messages; not with -to, where Hello decides"},
@@ -61,10 +67,14 @@ func (e *env) benchCommand() *cli.Command {
 			case b.each <= 0:
 				return usagef(cmd, "-time must be positive")
 			}
-			if cmd.IsSet("to") {
+			switch {
+			case cmd.Bool("kernels"):
+				return b.kernels(ctx, cmd)
+			case cmd.IsSet("to"):
 				return b.echo(ctx, cmd)
+			default:
+				return b.compare(ctx, cmd)
 			}
-			return b.compare(ctx, cmd)
 		},
 	}
 }
@@ -78,11 +88,11 @@ type bench struct {
 	json   bool
 }
 
-// onlyWith fails if one of the flags is set, which have no meaning with or without -to.
+// onlyWith fails if one of the flags is set, which have no meaning with or without another.
 func onlyWith(cmd *cli.Command, how string, flags ...string) error {
 	for _, name := range flags {
 		if cmd.IsSet(name) {
-			return usagef(cmd, "-%s has no meaning %s -to", name, how)
+			return usagef(cmd, "-%s has no meaning %s", name, how)
 		}
 	}
 	return nil
@@ -90,7 +100,7 @@ func onlyWith(cmd *cli.Command, how string, flags ...string) error {
 
 // compare measures both implementations.
 func (b *bench) compare(ctx context.Context, cmd *cli.Command) error {
-	if err := onlyWith(cmd, "without", "timeout", "key", "keylog"); err != nil {
+	if err := onlyWith(cmd, "without -to", "timeout", "key", "keylog"); err != nil {
 		return err
 	}
 	conns, err := numbers(cmd, "conns", strconv.Atoi, maxBenchConns)
@@ -106,7 +116,7 @@ func (b *bench) compare(ctx context.Context, cmd *cli.Command) error {
 
 // echo measures a peer.
 func (b *bench) echo(ctx context.Context, cmd *cli.Command) error {
-	if err := onlyWith(cmd, "with", "conns", "pipe", "snappy"); err != nil {
+	if err := onlyWith(cmd, "with -to", "conns", "pipe", "snappy"); err != nil {
 		return err
 	}
 	r := &echoing{bench: b, timeout: cmd.Duration("timeout")}

@@ -54,6 +54,9 @@ func (c *comparison) title() string {
 // measure runs both implementations, one right after the other, in every other round the other way round.
 func (c *comparison) measure(ctx context.Context, row, round int) (bytes int64, err error) {
 	order := [2]measure.Implementation{measure.GoEthereum, measure.Library}
+	if sharedHashing(c.loads[row]) {
+		order[1] = measure.SharingLibrary
+	}
 	var rates [2]float64
 	for i := range order {
 		side := (i + round) % 2
@@ -71,6 +74,9 @@ func (c *comparison) measure(ctx context.Context, row, round int) (bytes int64, 
 	return bytes, nil
 }
 
+// sharedHashing reports whether our connections have Config.SharedHashing in a row: one alone has nobody to share with.
+func sharedHashing(l measure.Load) bool { return l.Conns > 1 }
+
 // ratios are those of the rounds, how many times as fast this library was.
 func (r *compared) ratios() []float64 {
 	ratios := make([]float64, len(r.ours))
@@ -84,6 +90,9 @@ func (c *comparison) table() table {
 	t := table{
 		head: []string{"connections", "message", "go-ethereum", "this library", "ratio", "lowest", "highest"},
 		note: "Medians of the rounds, in one direction. Ratio: this library to go-ethereum\nin the same round; below 1, this library is slower.",
+	}
+	if slices.ContainsFunc(c.loads, sharedHashing) {
+		t.note += "\nMore than one connection: this library with Config.SharedHashing, which is off by default."
 	}
 	for i, l := range c.loads {
 		cells := []string{fmt.Sprint(l.Conns), sizeName(l.Size), "", "", "", "", ""}
@@ -101,16 +110,17 @@ func ratio(r float64) string { return fmt.Sprintf("%.2f", r) }
 
 // comparedRecord is a row in JSON. Throughputs are medians of the rounds, in bytes and messages a second.
 type comparedRecord struct {
-	Network      string   `json:"network"`
-	Snappy       bool     `json:"snappy"`
-	Connections  int      `json:"connections"`
-	Size         int      `json:"size"`
-	Rounds       int      `json:"rounds"`
-	GoEthereum   capacity `json:"goEthereum"`
-	Library      capacity `json:"library"`
-	Ratio        float64  `json:"ratio"`
-	RatioLowest  float64  `json:"ratioLowest"`
-	RatioHighest float64  `json:"ratioHighest"`
+	Network       string   `json:"network"`
+	Snappy        bool     `json:"snappy"`
+	Connections   int      `json:"connections"`
+	SharedHashing bool     `json:"sharedHashing"` // of this library's connections
+	Size          int      `json:"size"`
+	Rounds        int      `json:"rounds"`
+	GoEthereum    capacity `json:"goEthereum"`
+	Library       capacity `json:"library"`
+	Ratio         float64  `json:"ratio"`
+	RatioLowest   float64  `json:"ratioLowest"`
+	RatioHighest  float64  `json:"ratioHighest"`
 }
 
 type capacity struct {
@@ -127,20 +137,23 @@ func (c *comparison) record(row int) any {
 	l, r := c.loads[row], &c.results[row]
 	ratios := r.ratios()
 	return comparedRecord{
-		Network: c.network(), Snappy: l.Snappy, Connections: l.Conns, Size: l.Size, Rounds: len(ratios),
+		Network: c.network(), Snappy: l.Snappy, Connections: l.Conns, SharedHashing: sharedHashing(l), Size: l.Size, Rounds: len(ratios),
 		GoEthereum: newCapacity(r.geth, l.Size), Library: newCapacity(r.ours, l.Size),
 		Ratio: measure.Median(ratios), RatioLowest: slices.Min(ratios), RatioHighest: slices.Max(ratios),
 	}
 }
 
 // gethVersion is the version of go-ethereum that is built in.
-func gethVersion() string {
+func gethVersion() string { return dependency("github.com/ethereum/go-ethereum") }
+
+// dependency is the version of a module that is built in.
+func dependency(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
 	}
 	for _, dep := range info.Deps {
-		if dep.Path == "github.com/ethereum/go-ethereum" {
+		if dep.Path == path {
 			return dep.Version
 		}
 	}

@@ -37,7 +37,7 @@ func TestBench(t *testing.T) {
 	} {
 		args := append([]string{"bench", "-rounds", "2", "-time", "1ms", "-sizes", "1KiB, 100", "-conns", "3,1"}, tc.args...)
 		r := run(t, args...)
-		r.wantSuccess(t, "go-ethereum", tc.title, "GOMAXPROCS", "below 1, this library is slower")
+		r.wantSuccess(t, "go-ethereum", tc.title, "GOMAXPROCS", "below 1, this library is slower", "with Config.SharedHashing, which is off by default")
 		// However wide the numbers make the columns.
 		wantAll(t, strings.Join(strings.Fields(r.stdout), " "), "connections message go-ethereum this library ratio lowest highest ")
 		var rows []string
@@ -54,18 +54,23 @@ func TestBench(t *testing.T) {
 		}
 		wantAll(t, r.stderr, "bench  25% ", "bench  75% ")
 	}
+	r := run(t, "bench", "-rounds", "1", "-time", "1ms", "-sizes", "100", "-conns", "1")
+	r.wantSuccess(t, "below 1, this library is slower")
+	if strings.Contains(r.stdout, "SharedHashing") {
+		t.Errorf("one connection shares with nobody:\n%s", r.stdout)
+	}
 }
 
 func TestBenchJSON(t *testing.T) {
-	r := run(t, "bench", "-json", "-rounds", "3", "-time", "1ms", "-sizes", "100,1k", "-conns", "2", "-snappy")
+	r := run(t, "bench", "-json", "-rounds", "3", "-time", "1ms", "-sizes", "100,1k", "-conns", "1,2", "-snappy")
 	r.wantSuccess(t)
 	rows := records[comparedRecord](t, r.stdout)
-	if len(rows) != 2 {
+	if len(rows) != 4 {
 		t.Fatalf("%d rows: %s", len(rows), r.stdout)
 	}
-	for i, size := range []int{100, 1024} {
-		got := rows[i]
-		if got.Network != "tcp" || !got.Snappy || got.Connections != 2 || got.Size != size || got.Rounds != 3 {
+	for i, got := range rows {
+		conns, size := 1+i/2, []int{100, 1024}[i%2]
+		if got.Network != "tcp" || !got.Snappy || got.Connections != conns || got.SharedHashing != (conns > 1) || got.Size != size || got.Rounds != 3 {
 			t.Errorf("%+v", got)
 		}
 		for _, c := range []capacity{got.GoEthereum, got.Library} {
@@ -107,6 +112,8 @@ func TestBenchUsageErrors(t *testing.T) {
 		{"connections with -to", []string{"-to", enode, "-conns", "1"}, []string{"-conns", "with -to"}},
 		{"pipe with -to", []string{"-to", enode, "-pipe"}, []string{"-pipe", "with -to"}},
 		{"snappy with -to", []string{"-to", enode, "-snappy"}, []string{"-snappy", "with -to"}},
+		{"-to with -kernels", []string{"-kernels", "-to", enode}, []string{"-to", "with -kernels"}},
+		{"sizes with -kernels", []string{"-kernels", "-sizes", "1"}, []string{"-sizes", "with -kernels"}},
 		{"zero timeout", []string{"-to", enode, "-timeout", "0"}, []string{"-timeout"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -117,7 +124,7 @@ func TestBenchUsageErrors(t *testing.T) {
 			}
 		})
 	}
-	run(t, "bench", "-help").wantSuccess(t, "rlpx bench", "-to", "-sizes", "-conns", "-rounds", "-time", "-pipe", "-snappy", "-json", "-timeout", "-key")
+	run(t, "bench", "-help").wantSuccess(t, "rlpx bench", "-to", "-sizes", "-conns", "-rounds", "-time", "-pipe", "-snappy", "-json", "-timeout", "-key", "-kernels", "RLPX_KECCAK")
 }
 
 func TestBenchInterrupted(t *testing.T) {
@@ -170,7 +177,7 @@ func TestBenchEcho(t *testing.T) {
 	s := startServe(t)
 	r := run(t, "bench", "-to", s.url, "-rounds", "2", "-time", "2ms", "-sizes", "1,16KiB,2MiB")
 	r.wantSuccess(t, s.to.addrs[0]+", "+clientName()+", p2p version 5, snappy on\n", "connected in ", "handshake in ",
-		"message  round trip p50 ", "throughput", "1 B ", "16 KiB ", "2 MiB ")
+		"message", "round trip p50 ", "throughput", "1 B ", "16 KiB ", "2 MiB ")
 	if strings.Contains(r.stdout, " - ") {
 		t.Errorf("an empty cell:\n%s", r.stdout)
 	}

@@ -162,7 +162,8 @@ func (s *screen) draw(text string) {
 		fmt.Fprintf(&b, "\x1b[%dA", s.lines) // up
 	}
 	for line := range strings.Lines(text) {
-		// Clears the line, before it is written: behind one that is as wide as the screen its last character would go.
+		// Clears the line, before it is written: behind one that is as wide as the screen its last
+		// character would go.
 		b.WriteString("\x1b[K" + line)
 	}
 	b.WriteString("\x1b[J") // clears what is below

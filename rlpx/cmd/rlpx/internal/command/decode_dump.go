@@ -61,8 +61,9 @@ const (
 	// maxDepth bounds nested lists. Messages have a handful.
 	maxDepth = 64
 
-	// minText is how long printable bytes are to be taken for text, and minName how long lower-case letters are:
-	// "eth" is a name, three other printable bytes are more often a number.
+	// minText is how long printable bytes are to be taken for text, and minName how long
+	// lower-case letters are: "eth" is a name, three other printable bytes are more often a
+	// number.
 	minText = 4
 	minName = 3
 )

@@ -22,8 +22,8 @@ type dialed struct {
 	connect, handshake time.Duration // how long the TCP connection and the handshake took
 }
 
-// dial connects to the target and performs the handshake. The addresses of the target are tried one after the other, each
-// within timeout.
+// dial connects to the target and performs the handshake. The addresses of the target are tried
+// one after the other, each within timeout.
 func dial(ctx context.Context, to target, cfg *rlpx.Config, timeout time.Duration) (dialed, error) {
 	var failures error
 	for _, addr := range to.addrs {

@@ -104,7 +104,8 @@ func (e *env) loadKey(file string) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// notKey says what a key file is taken for, if it begins like something that is often found in its place.
+// notKey says what a key file is taken for, if it begins like something that is often found in its
+// place.
 func notKey(file string) string {
 	f, err := os.Open(file)
 	if err != nil {

@@ -18,8 +18,8 @@ func keyLogFlag() cli.Flag {
 	}
 }
 
-// keyLog is the file that the -keylog flag names. What cannot be written stops nothing that is under way. It keeps
-// the first error, for the end.
+// keyLog is the file that the -keylog flag names. What cannot be written stops nothing that is
+// under way. It keeps the first error, for the end.
 type keyLog struct {
 	mu   sync.Mutex
 	f    *os.File
@@ -27,7 +27,8 @@ type keyLog struct {
 	err  error
 }
 
-// openKeyLog makes cfg log to the file that the -keylog flag names, if it names one. Run closes it.
+// openKeyLog makes cfg log to the file that the -keylog flag names, if it names one. Run closes
+// it.
 func (e *env) openKeyLog(cmd *cli.Command, cfg *rlpx.Config) error {
 	file := cmd.String("keylog")
 	if file == "" {

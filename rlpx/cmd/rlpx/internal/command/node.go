@@ -40,8 +40,9 @@ func parseTarget(text string) (t target, err error) {
 	}
 }
 
-// parseRecord parses a node record. A record may have an address of each family, with a port for both or one for each. Every
-// family with an address and a port is tried: which of them can be reached from here is not known.
+// parseRecord parses a node record. A record may have an address of each family, with a port for
+// both or one for each. Every family with an address and a port is tried: which of them can be
+// reached from here is not known.
 func parseRecord(text string) (target, error) {
 	node, err := enode.Parse(enode.ValidSchemes, text)
 	if err != nil {

@@ -88,7 +88,8 @@ func (e *env) serveCommand() *cli.Command {
 	}
 }
 
-// newLogger logs events, which are at level Info, and if verbose single messages, which are at level Debug.
+// newLogger logs events, which are at level Info, and if verbose single messages, which are at
+// level Debug.
 func newLogger(w io.Writer, json, verbose bool) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if verbose {

@@ -12,7 +12,8 @@ import (
 // FieldSize is the size of each field in bytes.
 const FieldSize = 32
 
-// maxLine bounds a line: a session takes 330 bytes, and what is left is room for others that are glued to it.
+// maxLine bounds a line: a session takes 330 bytes, and what is left is room for others that are
+// glued to it.
 const maxLine = 64 << 10
 
 const (
@@ -58,8 +59,8 @@ var (
 // fieldNames are those of the fields after the label, for error texts.
 var fieldNames = [...]string{"x coordinate", "aes-secret", "mac-secret", "initiator-nonce", "recipient-nonce"}
 
-// Read reads a key log to its end. A line of which something is not used is counted, see Skipped. The error is the
-// reader's.
+// Read reads a key log to its end. A line of which something is not used is counted, see Skipped.
+// The error is the reader's.
 func Read(r io.Reader) (*Log, error) {
 	log := &Log{sessions: map[[FieldSize]byte]*Session{}}
 	br := bufio.NewReaderSize(r, maxLine)
@@ -89,8 +90,8 @@ func Read(r io.Reader) (*Log, error) {
 	}
 }
 
-// addLine takes what is good of a line, and returns the first thing that is wrong with it. Lines are found glued together,
-// behind one that was cut off.
+// addLine takes what is good of a line, and returns the first thing that is wrong with it. Lines
+// are found glued together, behind one that was cut off.
 func (l *Log) addLine(n int, line []byte) (bad error) {
 	if len(line) == 0 || line[0] == '#' {
 		return nil
@@ -157,5 +158,6 @@ func (l *Log) Find(x [FieldSize]byte) *Session { return l.sessions[x] }
 // Len returns the number of sessions.
 func (l *Log) Len() int { return len(l.sessions) }
 
-// Skipped returns how many lines are not, or not only, lines of a key log, and the first of them; nil if there is none.
+// Skipped returns how many lines are not, or not only, lines of a key log, and the first of them;
+// nil if there is none.
 func (l *Log) Skipped() (lines int, first *LineError) { return l.skipped, l.first }

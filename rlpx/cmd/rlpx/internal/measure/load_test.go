@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var implementations = map[string]Implementation{"go-ethereum": GoEthereum, "library": Library}
+var implementations = map[string]Implementation{"go-ethereum": GoEthereum, "library": Library, "sharing library": SharingLibrary}
 
 func TestLoad(t *testing.T) {
 	payload := NewPayload(2 << 20)

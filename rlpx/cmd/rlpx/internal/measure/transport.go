@@ -29,9 +29,14 @@ func GoEthereum(conn net.Conn, s secrets) Transport {
 	return c
 }
 
-// Library is this library.
-func Library(conn net.Conn, s secrets) Transport {
-	c := rlpx.NewConn(conn, nil)
+// Library is this library, with each connection's MACs hashed by themselves.
+func Library(conn net.Conn, s secrets) Transport { return library(conn, s, false) }
+
+// SharingLibrary is this library with Config.SharedHashing.
+func SharingLibrary(conn net.Conn, s secrets) Transport { return library(conn, s, true) }
+
+func library(conn net.Conn, s secrets, sharing bool) Transport {
+	c := rlpx.Server(conn, &rlpx.Config{SharedHashing: sharing})
 	c.InitWithSecrets(rlpx.Secrets{AES: s.aes, MAC: s.mac, EgressMAC: seeded(s.egress), IngressMAC: seeded(s.ingress)})
 	return c
 }
