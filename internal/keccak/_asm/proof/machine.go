@@ -107,6 +107,9 @@ const (
 	maxStall = 300
 )
 
+// errOperands says that an instruction has operands that its model does not know.
+var errOperands = errors.New("these operands are not known")
+
 // errStalled says that values are no lanes of a round any more.
 var errStalled = errors.New("computes no lane of a round any more")
 

@@ -39,6 +39,7 @@ var sources = []struct {
 	arch *arch
 }{
 	{"kernels_amd64", amd64()},
+	{"kernels_arm64", arm64()},
 }
 
 // parseFiles reads all of them.
