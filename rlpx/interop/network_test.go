@@ -43,6 +43,9 @@ func TestNetwork(t *testing.T) {
 	} {
 		for _, mode := range []string{"full", "snap"} {
 			for _, dials := range []string{"client", "server"} {
+				if tc.server == tc.client && dials == "server" {
+					continue // who dials matters where the two are different
+				}
 				t.Run(fmt.Sprintf("%s/%s/%s dials", tc.name, mode, dials), func(t *testing.T) {
 					t.Parallel() // they wait more than they work
 					runNetwork(t, tc.server, tc.client, mode, dials == "client")
