@@ -198,7 +198,7 @@ func (b *broadcast) add(c *Conn, it *item) (mine bool, err error) {
 	out.mu.Unlock()
 	if err != nil {
 		if b.waits {
-			it.err = err
+			it.state, it.err = finished, err // the context's end must not end it a second time
 			b.count(-1)
 		} else {
 			it.free(out)

@@ -1,0 +1,35 @@
+package rlpx
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+)
+
+// The end of WriteAll's context does not end a second time what failed before: WriteAll would return
+// while a message, and the caller's data, are in use.
+func TestTargetsThatFailedBeforeTheContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed, _ := pipePair(t, false)
+		closed.Close()
+		conn, _, peer := rawOverPipe(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan []error, 1)
+		go func() { result <- WriteAll(ctx, []Target{{closed, 1}, {conn, 2}}, make([]byte, 1000)) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case errs := <-result:
+			t.Errorf("returned %v while a message was being sent", errs)
+			result <- errs
+		default:
+		}
+		wantCodes(t, peer, 2)
+		if errs := <-result; len(errs) != 2 || !errors.Is(errs[0], net.ErrClosed) || errs[1] != nil {
+			t.Errorf("got %v", errs)
+		}
+	})
+}
