@@ -33,3 +33,27 @@ func TestTargetsThatFailedBeforeTheContextEnds(t *testing.T) {
 		}
 	})
 }
+
+// A batch of messages that are too large for one call lets control through between them.
+func TestControlAmidLargeMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, _, peer := rawOverPipe(t, nil)
+		batch := make([]Message, 4)
+		for i := range batch {
+			batch[i] = Message{Code: uint64(10 + i), Data: make([]byte, 2<<20)}
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := conn.WriteBatch(batch)
+			done <- err
+		}()
+		synctest.Wait()
+		if err := conn.SendControl(1, nil); err != nil {
+			t.Fatal(err)
+		}
+		wantCodes(t, peer, 10, 1, 11, 12, 13)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
