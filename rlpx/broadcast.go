@@ -220,7 +220,10 @@ func (b *broadcast) group(targets []Target, first, n int) {
 	owned, passed := 0, 0
 	defer func() {
 		for ; passed < owned; passed++ { // a callback panics
-			conns[passed].out.abandon(nil, new(PanicError))
+			err := new(PanicError)
+			if c := conns[passed]; c.out.abandon(nil, err) {
+				defer c.traceWriteFailed(err) // deferred, since it may panic, too
+			}
 		}
 	}()
 	for i, t := range targets {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // The end of WriteAll's context does not end a second time what failed before: WriteAll would return
@@ -56,4 +57,34 @@ func TestControlAmidLargeMessages(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A panic of the net.Conn is told as other errors are, to those who do not wait for a write, and is
+// no call that takes too long.
+func TestPanicIsToldOfAndNoTimeout(t *testing.T) {
+	for _, way := range []string{"Send", "Write"} {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				conn, release := panicking(t, 1, nil)
+				release()
+				conn.SetWriteTimeout(time.Second)
+				var told []error
+				conn.OnWriteFailed(func(err error) { told = append(told, err) })
+				if way == "Send" {
+					conn.Send(1, nil)
+				} else if v := panics(func() { conn.Write(1, nil) }); v == nil {
+					t.Error("no panic")
+				}
+				synctest.Wait()
+				var panicked *PanicError
+				if len(told) != 1 || !errors.As(told[0], &panicked) {
+					t.Errorf("told of %v", told)
+				}
+				time.Sleep(time.Minute)
+				if err := conn.ended(); err != nil {
+					t.Errorf("the connection ended: %v", err)
+				}
+			})
+		})
+	}
 }
