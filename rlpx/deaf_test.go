@@ -1,6 +1,7 @@
 package rlpx
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -167,7 +168,7 @@ func TestNoAllocationOfTheQueue(t *testing.T) {
 				"Send":         func() { conn.Send(1, data) },
 				"SendControl":  func() { conn.SendControl(1, data[:32]) },
 				"SendPayload":  func() { conn.SendPayload(1, payload) },
-				"WriteAll":     func() { WriteAll(t.Context(), targets, data) },
+				"WriteAll":     func() { WriteAll(context.Background(), targets, data) },
 				"Broadcast":    func() { Broadcast(conns, 1, data) },
 				"SendAll":      func() { SendAll(targets, data) },
 			} {

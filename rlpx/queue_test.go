@@ -258,9 +258,9 @@ func TestContextsEndAtAnyMoment(t *testing.T) {
 			for i := range each {
 				id := w*each + i
 				ctx, cancel := context.WithCancel(t.Context())
-				if r.IntN(2) == 0 {
+				if yields := r.IntN(40); yields < 20 {
 					go func() {
-						for range r.IntN(20) {
+						for range yields {
 							runtime.Gosched()
 						}
 						cancel()

@@ -36,6 +36,10 @@ type chain struct {
 	balances map[common.Address]*big.Int // in wei, of all who were sent something
 	contract common.Address              // see contractCode
 	slots    map[common.Hash]common.Hash // of the contract
+
+	once     sync.Once // for imported
+	database string
+	err      error
 }
 
 func (c *chain) head() *types.Block { return c.blocks[len(c.blocks)-1] }

@@ -128,21 +128,49 @@ func newGethHome(t *testing.T, config gethConfig) *gethHome {
 		}
 		h.foreign = &foreignChain{genesis: h.file(t, "genesis.json", block), networkID: chainID}
 		if config.chain != nil {
-			h.foreign.blocks = filepath.Join(h.dir, "chain.rlp")
-			if err := config.chain.export(h.foreign.blocks); err != nil {
+			imported, err := config.chain.imported(t, h.path, h.foreign.genesis)
+			if err == nil {
+				err = os.CopyFS(h.data(), os.DirFS(imported))
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
+			return h
 		}
 	}
-	if out, err := run(t, h.path, "init", "--datadir", h.data(), h.foreign.genesis); err != nil {
-		t.Fatalf("geth init: %v\n%s", err, out)
-	}
-	if h.foreign.blocks != "" {
-		if out, err := run(t, h.path, "import", "--datadir", h.data(), "--nocompaction", h.foreign.blocks); err != nil {
-			t.Fatalf("geth import: %v\n%s", err, out)
-		}
+	if err := h.foreign.load(t, h.path, h.data()); err != nil {
+		t.Fatal(err)
 	}
 	return h
+}
+
+// imported returns the database of a node that has the chain. It is made once, and copied for each node.
+func (c *chain) imported(t *testing.T, path, genesis string) (string, error) {
+	c.once.Do(func() {
+		var dir string
+		if dir, c.err = os.MkdirTemp(workDir, "chain-"); c.err != nil {
+			return
+		}
+		f := &foreignChain{genesis: genesis, blocks: filepath.Join(dir, "chain.rlp")}
+		if c.err = c.export(f.blocks); c.err == nil {
+			c.database = filepath.Join(dir, "data")
+			c.err = f.load(t, path, c.database)
+		}
+	})
+	return c.database, c.err
+}
+
+// load makes a database of the chain with the program at path.
+func (f *foreignChain) load(t *testing.T, path, data string) error {
+	if out, err := run(t, path, "init", "--datadir", data, f.genesis); err != nil {
+		return fmt.Errorf("geth init: %w\n%s", err, out)
+	}
+	if f.blocks != "" {
+		if out, err := run(t, path, "import", "--datadir", data, "--nocompaction", f.blocks); err != nil {
+			return fmt.Errorf("geth import: %w\n%s", err, out)
+		}
+	}
+	return nil
 }
 
 // start starts the node.

@@ -43,6 +43,9 @@ func TestNetwork(t *testing.T) {
 	} {
 		for _, mode := range []string{"full", "snap"} {
 			for _, dials := range []string{"client", "server"} {
+				if tc.server == tc.client && dials == "server" {
+					continue // who dials matters where the two are different
+				}
 				t.Run(fmt.Sprintf("%s/%s/%s dials", tc.name, mode, dials), func(t *testing.T) {
 					t.Parallel() // they wait more than they work
 					runNetwork(t, tc.server, tc.client, mode, dials == "client")
@@ -121,22 +124,32 @@ func (p *pair) stop(t *testing.T, i int) {
 	n.stop()
 	usage := n.cmd.ProcessState
 	t.Logf("%s: CPU time %v", n.home.program.name, (usage.UserTime() + usage.SystemTime()).Round(time.Millisecond))
-	if !usage.Success() {
+	// geth takes no notice of an interrupt until all of it has started, its peers and its API first.
+	if !usage.Success() && usage.String() != "signal: interrupt" {
 		t.Errorf("node %d ended with %v", i, usage)
 	}
 	if len(n.log.String()) >= journalLimit {
 		t.Error("the log is too long to be kept")
 	}
-	for _, line := range transportErrors.FindAllString(n.log.String(), 10) {
-		t.Errorf("node %d, %s: %s", i, n.home.program.name, line)
+	for _, line := range transportErrors.FindAllString(n.log.String(), -1) {
+		if !endOfConnection.MatchString(line) {
+			t.Errorf("node %d, %s: %s", i, n.home.program.name, line)
+		}
 	}
 }
 
-// transportErrors matches the lines of a log that show that a message was not what the other had sent, or that
-// something broke down. That a connection ends is none of it: its end is part of the test.
-var transportErrors = regexp.MustCompile(`(?m)^.*(bad (header|frame) MAC|bad MAC|rlpx: |invalid message code|message too big|message length|` +
-	`snappy|corrupt input|rlp: |panic|goroutine \d+|nil pointer|breach of protocol|useless peer|subprotocol error|` +
-	`Message handling failed|invalid (message|block|header|receipt|body)|Synchroni[sz]ation failed|BAD BLOCK|unrequested).*$`)
+var (
+	// transportErrors matches the lines of a log that show that a message was not what the other had sent, that a node found
+	// fault with its peer, or that something broke down.
+	transportErrors = regexp.MustCompile(`(?m)^.*(bad (header|frame) MAC|rlpx: |invalid message code|message too big|message length|` +
+		`snappy|corrupt input|rlp: |panic|goroutine \d+|nil pointer|breach of protocol|useless peer|subprotocol error|` +
+		`Message handling failed|invalid (message|block|header|receipt|body)|Synchroni[sz]ation failed|BAD BLOCK|unrequested).*$`)
+
+	// endOfConnection matches those of them that say no more than that a connection has ended, as when the other node was stopped.
+	// Before its handshake that is the connection that startGeth tries.
+	endOfConnection = regexp.MustCompile(`err=(EOF|"[^"]*(closed the connection during the handshake \(0 bytes received|` +
+		`connection reset by peer|broken pipe|use of closed network connection|client quitting|shutting down|unexpected EOF)[^"]*")`)
+)
 
 // awaitPeers waits until the nodes are peers. A node that was started again has a new log.
 func (p *pair) awaitPeers(t *testing.T) {

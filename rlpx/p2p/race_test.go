@@ -6,3 +6,5 @@ import "time"
 
 // stress is how long everything is done at once.
 const stress = 5 * time.Second
+
+const raceEnabled = true

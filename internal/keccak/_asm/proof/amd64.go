@@ -20,6 +20,9 @@ func amd64() *arch {
 		features:   amd64Features,
 		stackAlign: 8,
 		lanes:      8,
+		flagEffect: amd64FlagEffect,
+
+		registerNames: append([]string{"X%d", "Y%d", "Z%d", "K%d"}, amd64Names...),
 	}
 	maps.Copy(a.models, amd64General())
 	maps.Copy(a.models, amd64Jumps())
@@ -64,6 +67,19 @@ func amd64AtReturn(m *machine) error {
 		return fmt.Errorf("returns without VZEROUPPER, with upper halves of vector registers in use")
 	}
 	return nil
+}
+
+func amd64FlagEffect(op string) flagEffect {
+	switch op {
+	case "XORQ", "XORL", "ORQ", "ANDQ", "ANDNQ", "ADDQ", "SUBQ", "CMPQ", "TESTQ":
+		return setsFlags
+	case "MOVQ", "MOVL", "LEAQ", "RORXQ", "NOTQ", "KMOVW", "RET":
+		return leavesFlags
+	}
+	if op[0] == 'V' {
+		return leavesFlags
+	}
+	return usesFlags
 }
 
 // Processor features. Where there is one, there are those that it lists.

@@ -30,7 +30,7 @@ func pick(sources int, f func(control int64, lanes, i int) (source, lane int)) m
 		for i := range result {
 			s, lane := f(control, e.lanes, i)
 			if s < 0 {
-				return fmt.Errorf("these operands are not known")
+				return errOperands
 			}
 			result[i] = m.moved(src[s][lane])
 		}
@@ -64,7 +64,7 @@ func indexed(indexIsDst bool) model {
 			return err
 		}
 		if !e.dst.is(vector) {
-			return fmt.Errorf("these operands are not known")
+			return errOperands
 		}
 		var table [2][]value
 		if table[1], err = m.vectorOf(e.src[0], e.lanes); err != nil {
@@ -103,7 +103,7 @@ func permuteLanes(m *machine, in *instr) error {
 		return err
 	}
 	if e.lanes < 4 {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	control, src := e.src[0], e.src[1]
 	var index []value
@@ -142,7 +142,7 @@ func blend(m *machine, in *instr) error {
 		return err
 	}
 	if !e.masked || e.zero {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	set, err := m.vectorOf(e.src[0], e.lanes)
 	if err != nil {
@@ -196,7 +196,7 @@ func (m *machine) gatherParts(src []value, bits int, from func(i, j int) (lane, 
 func shuffleBytes(m *machine, in *instr) error {
 	e, err := m.decode(in, 2)
 	if err != nil || e.masked {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	control, err := m.vectorOf(e.src[0], e.lanes)
 	if err != nil {
@@ -228,7 +228,7 @@ func shuffleBytes(m *machine, in *instr) error {
 func shuffleWords(m *machine, in *instr) error {
 	e, err := m.decode(in, 2)
 	if err != nil || e.masked || e.src[0].kind != opImmediate {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	src, err := m.vectorOf(e.src[1], e.lanes)
 	if err != nil {

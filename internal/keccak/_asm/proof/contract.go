@@ -101,6 +101,13 @@ var contracts = map[string]contract{
 	"digestPermuteAVX512": digestPermute(featBMI1, featBMI2, feat512F, feat512VL),
 	"digest2AVX512":       digest2(featBMI1, featBMI2, feat512F, feat512VL),
 	"permute4AVX512":      group(4, "permute", featBMI1, featBMI2, feat512F, feat512VL),
+	"permuteSHA3":         single("permute", featSHA3),
+	"permute2SHA3":        group(2, "permute", featSHA3),
+	"digestSHA3":          digest(featSHA3),
+	"digestPermuteSHA3":   digestPermute(featSHA3),
+	"digest2SHA3":         digest2(featSHA3),
+	"permuteScalar":       single("permute"),
+	"readMIDR":            {params: "out *uint64"}, // no more than that it writes there
 	"permute8AVX512":      group(8, "permute", featBMI1, featBMI2, feat512F, feat512VL),
 }
 
@@ -164,6 +171,7 @@ func (c *contract) machine(k *kernel, o *others, tr *trace, r run) (*machine, er
 	frame := add(newRegion(frameName, k.frame))
 	frame.writable, frame.based, frame.base = true, true, r.frameBase
 	arguments := add(newRegion(argumentsName, k.args))
+	arguments.writable = true // as parameters of Go functions are
 	inMemory := func(g *region) value { return value{kind: address, region: g} }
 	m.stack = inMemory(frame)
 	if err := anything(frame.cells, "%s, lane %d at the start", frameName); err != nil {

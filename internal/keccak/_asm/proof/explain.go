@@ -12,6 +12,8 @@ type diagnosis struct {
 	k        *kernel
 	what     string
 	suspects []int // lines
+	sharp    bool  // nothing that is right depends on them
+	repair   string
 }
 
 // maxSuspects is how many lines a message names.
@@ -24,10 +26,14 @@ func (d *diagnosis) Error() string {
 		at = d.suspects[0]
 	}
 	fmt.Fprintf(&b, "%s:%d: %s: %s", d.k.file.path, at, d.k.name, d.what)
+	if d.repair != "" {
+		fmt.Fprintf(&b, ". It would be right with %s", d.repair)
+		return b.String()
+	}
 	if len(d.suspects) == 0 {
 		return b.String()
 	}
-	b.WriteString(". What is wrong is among, or before, or missing beside")
+	b.WriteString(". What is wrong is among these, or missing beside them:")
 	for i, line := range d.suspects {
 		if i == maxSuspects {
 			fmt.Fprintf(&b, "\n\tand %d more", len(d.suspects)-i)
@@ -54,8 +60,8 @@ func (k *kernel) text(line int) string {
 }
 
 // suspects are the lines that all failures depend on, but nothing that is right; or, if there are none,
-// that all failures depend on.
-func suspects(failed []*cone, right *cone) []int {
+// that all failures depend on, which says less.
+func suspects(failed []*cone, right *cone) (lines []int, sharp bool) {
 	var common, best []int
 	for _, line := range failed[0].lines() {
 		if slices.ContainsFunc(failed, func(c *cone) bool { return !c.has(line) }) {
@@ -68,11 +74,11 @@ func suspects(failed []*cone, right *cone) []int {
 	}
 	switch {
 	case len(best) > 0:
-		return best
+		return best, true
 	case len(common) > 0:
-		return common
+		return common, false
 	}
-	return failed[0].lines()
+	return failed[0].lines(), false
 }
 
 // explain finds the instructions that a failed proof points at.
@@ -122,36 +128,71 @@ func (t *trace) explain(err error) error {
 
 // explainRound says what is wrong with the lanes at c, or nil if all are there.
 func (t *trace) explainRound(c cut) error {
-	var failed []*cone
-	var missing []string
-	var lines []string
-	first := drop{}
-	for i := range laneCount {
-		if t.m.found[c.state][c.level]>>i&1 != 0 {
-			continue
-		}
-		missing = append(missing, fmt.Sprintf("(%d, %d)", i%5, i/5))
-		v, share := t.nearest(c, i)
-		if v.cone == nil {
-			continue
-		}
-		failed = append(failed, v.cone)
-		lines = append(lines, fmt.Sprintf("line %d has %d %% of its terms", v.line, share))
-		if d, ok := t.dropIn(v.form); ok && (first.cone == nil || d.turn < first.turn) {
-			first = d
-		}
-	}
-	if len(missing) == 0 {
+	if t.m.found[c.state][c.level] == 1<<laneCount-1 {
 		return nil
 	}
-	d := &diagnosis{k: t.k}
-	if first.cone != nil {
-		return t.explainDrops(first.turn)
+	var missing []step
+	for i, lane := range rounds.lane {
+		if t.m.found[c.state][c.level]>>i&1 == 0 {
+			missing = append(missing, step{fmt.Sprintf("lane (%d, %d)", i%5, i/5), lane})
+		}
 	}
-	d.what = fmt.Sprintf("round %d: nothing computes lanes %s of state %d as specified", c.level, strings.Join(missing, " "), c.state)
-	if len(failed) > 0 {
-		d.what += " (" + lines[0] + ")"
-		d.suspects = suspects(failed, t.passed[c])
+	// Lanes that are not there after a block are the first thing to tell.
+	turn := 0
+	for _, v := range slices.Concat(t.nearly[c], t.nearly[cut{}], t.linear[c], t.linear[cut{}]) {
+		if d, ok := t.dropIn(v.form); ok && (turn == 0 || d.turn < turn) {
+			turn = d.turn
+		}
+	}
+	if turn > 0 {
+		return t.explainDrops(turn)
+	}
+	// Then steps that are missing, parities or lanes after theta.
+	const parities = 5
+	for _, part := range [2][2]int{{0, parities}, {parities, len(steps.all)}} {
+		var left []step
+		for i := part[0]; i < part[1]; i++ {
+			if !t.steps[c][i] {
+				left = append(left, steps.all[i])
+			}
+		}
+		if near := t.closest(c, left, t.linear[c]); len(near) > 0 {
+			return t.roundDiagnosis(c, left, near)
+		}
+	}
+	d := t.roundDiagnosis(c, missing, t.closest(c, missing, t.nearly[c]))
+	if !d.sharp && len(t.lost[c]) > 0 {
+		// Instructions whose results have no form were not meant like that.
+		d.suspects, d.sharp = suspects(t.lost[c][:1], t.passed[c])
+	}
+	return d
+}
+
+// closest has the candidate for each step that is most like it, if there is any.
+func (t *trace) closest(c cut, missing []step, all []candidate) (near []candidate) {
+	for _, s := range missing {
+		if v, share := nearest(all, s.form); v.cone != nil && share >= 60 {
+			near = append(near, v)
+		}
+	}
+	return near
+}
+
+func (t *trace) roundDiagnosis(c cut, missing []step, near []candidate) *diagnosis {
+	var names []string
+	for _, s := range missing {
+		names = append(names, s.name)
+	}
+	d := &diagnosis{k: t.k, what: fmt.Sprintf("round %d of state %d: nothing computes %s as specified", c.level, c.state, strings.Join(names, ", "))}
+	if len(near) > 0 {
+		if near[0].line > 0 {
+			d.what += fmt.Sprintf(" (line %d comes near)", near[0].line)
+		}
+		var failed []*cone
+		for _, v := range near {
+			failed = append(failed, v.cone)
+		}
+		d.suspects, d.sharp = suspects(failed, t.passed[c])
 	}
 	return d
 }
@@ -164,7 +205,7 @@ func (t *trace) dropIn(v form) (first drop, ok bool) {
 			if a == 0 || isLane(a.atom()) || isBlock(a.atom()) {
 				continue
 			}
-			if d, isDrop := t.drops[t.m.others.name(a.atom())]; isDrop && (!ok || d.turn < first.turn) {
+			if d, isDrop := t.drops[t.m.others.name(a.atom())]; isDrop && d.lane && (!ok || d.turn < first.turn) {
 				first, ok = d, true
 			}
 		}
@@ -178,23 +219,12 @@ func (t *trace) explainDrops(turn int) error {
 	var why []string
 	var failed []*cone
 	var right *cone
-	for _, all := range t.nearly {
-		for _, v := range all {
-			for _, u := range v.terms {
-				f, g := u.factors()
-				for _, a := range [2]factor{f, g} {
-					if a == 0 || isLane(a.atom()) || isBlock(a.atom()) {
-						continue
-					}
-					name := t.m.others.name(a.atom())
-					if d, ok := t.drops[name]; ok && d.turn == turn && !slices.Contains(why, name) {
-						why = append(why, name)
-						right = d.held
-						if d.cone != nil {
-							failed = append(failed, d.cone)
-						}
-					}
-				}
+	for name, d := range t.drops {
+		if d.turn == turn && d.lane && t.isUsed(name) {
+			why = append(why, name)
+			right = d.held
+			if d.cone != nil {
+				failed = append(failed, d.cone)
 			}
 		}
 	}
@@ -204,7 +234,61 @@ func (t *trace) explainDrops(turn int) error {
 		d.what += fmt.Sprintf(", and %d more", len(why)-1)
 	}
 	if len(failed) > 0 {
-		d.suspects = suspects(failed, right)
+		d.suspects, d.sharp = suspects(failed, right)
 	}
 	return d
+}
+
+// isUsed reports whether values of the first round depend on a dropped fact.
+func (t *trace) isUsed(name string) bool {
+	for _, some := range [2]map[cut][]candidate{t.nearly, t.linear} {
+		for _, all := range some {
+			for _, v := range all {
+				for _, u := range v.terms {
+					f, g := u.factors()
+					for _, a := range [2]factor{f, g} {
+						if a != 0 && !isLane(a.atom()) && !isBlock(a.atom()) && t.m.others.name(a.atom()) == name {
+							return true
+						}
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// maxRepairs is how many changes are tried.
+const maxRepairs = 300
+
+// tryRepairs looks for a change of one instruction, or an exchange with its neighbour, that makes the kernel right. It
+// begins with the suspects and with constants.
+func (d *diagnosis) tryRepairs() {
+	order := func(i int) int {
+		in := &d.k.code[i]
+		switch {
+		case slices.Contains(d.suspects, in.line):
+			return 0
+		case len(in.args) == 2 && in.args[0].kind == opImmediate:
+			return 1
+		}
+		return -1
+	}
+	tries := 0
+	for pass := range 2 {
+		for i, in := range d.k.code {
+			if order(i) != pass {
+				continue
+			}
+			for _, mu := range d.k.mutantsAt(i) {
+				if tries++; tries > maxRepairs {
+					return
+				}
+				if v, _ := mu.judge(); v != rejected {
+					d.repair = fmt.Sprintf("a change of line %d, %s: %s", in.line, in, mu.what)
+					return
+				}
+			}
+		}
+	}
 }

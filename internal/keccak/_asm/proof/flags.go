@@ -104,3 +104,12 @@ func (m *machine) logic(v value) flags {
 	f.overflow, f.borrow = no, no
 	return f
 }
+
+// A flagEffect is what an instruction does with flags.
+type flagEffect int
+
+const (
+	leavesFlags flagEffect = iota
+	setsFlags              // all of them, and uses none
+	usesFlags              // or sets only some
+)

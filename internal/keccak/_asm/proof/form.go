@@ -33,9 +33,9 @@ const (
 	allOnes = ^uint64(0)
 )
 
-// maxTerms bounds a form. Whatever a correct kernel computes has far fewer terms, but a wrong
-// one may go on and on.
-const maxTerms = 1024
+// maxTerms bounds a form. A lane after a round has 143 terms, but what a wrong kernel computes
+// may go on and on.
+const maxTerms = 256
 
 func factorOf(atom, rotation int) factor { return factor(atom<<rotateBits | rotation&63) }
 func (f factor) atom() int               { return int(f >> rotateBits) }

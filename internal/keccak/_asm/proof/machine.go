@@ -58,6 +58,11 @@ type arch struct {
 	// stackAlign is what addresses of stack frames are multiples of.
 	stackAlign int64
 	lanes      int // 64-bit lanes of a vector register
+
+	flagEffect func(op string) flagEffect
+
+	registerNames []string // all of them, numbered ones as formats
+	byRegister    map[reg]string
 }
 
 const (
@@ -71,7 +76,9 @@ const (
 type machine struct {
 	k      *kernel
 	others *others
-	trace  *trace // nil unless a proof has failed and is to be explained
+	same   map[string]value // if not nil, unknown results by what they are made from
+	trace  *trace           // nil unless a proof has failed and is to be explained
+	watch  func(m *machine) // if not nil, called before every instruction
 
 	general [generals]value
 	vector  [vectors][maxLanes]value
@@ -84,7 +91,8 @@ type machine struct {
 	low     int64              // the number of blocks still to be absorbed is at least this,
 	high    int64              // and at most that
 
-	aligned  bool // the proof depends on the address of the frame modulo 64
+	in       *instr // that is executed
+	aligned  bool   // the proof depends on the address of the frame modulo 64
 	pc       int
 	steps    int
 	returned bool
@@ -96,8 +104,11 @@ type machine struct {
 // Limits that stop kernels which go wrong: for all instructions, and for those that find no lane of a round.
 const (
 	maxSteps = 60000
-	maxStall = 500
+	maxStall = 300
 )
+
+// errOperands says that an instruction has operands that its model does not know.
+var errOperands = errors.New("these operands are not known")
 
 // errStalled says that values are no lanes of a round any more.
 var errStalled = errors.New("computes no lane of a round any more")
@@ -131,7 +142,11 @@ func (m *machine) run(stop int) error {
 			return &kernelError{m.k, nil, errStalled}
 		}
 		in := &m.k.code[m.pc]
+		m.in = in
 		m.pc++
+		if m.watch != nil {
+			m.watch(m)
+		}
 		if err := in.run(m, in); err != nil {
 			return &kernelError{m.k, in, err}
 		}
@@ -153,8 +168,22 @@ func (m *machine) other(format string, a, b any) (value, error) {
 
 // unknown is the result of an instruction that has no form.
 func (m *machine) unknown(why string, from ...value) (value, error) {
+	var key string
+	if m.same != nil {
+		key = fmt.Sprint(m.in.op, m.in.args[0].imm, why)
+		for _, v := range from {
+			key += fmt.Sprint(v.kind, v.form, v.offset)
+		}
+		if v, ok := m.same[key]; ok {
+			return v, nil
+		}
+	}
 	v, err := m.other("%s of line %d", why, m.line())
 	v.cone = m.cone(from)
+	m.trace.unknown(v, from)
+	if m.same != nil {
+		m.same[key] = v
+	}
 	return v, err
 }
 

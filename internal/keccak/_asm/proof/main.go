@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -10,7 +11,22 @@ import (
 
 func main() {
 	dir := flag.String("dir", "..", "where the assembly files are")
+	mutants := flag.Bool("mutate", false, "change the kernels and see that the proof fails")
+	sample := flag.Int("sample", 0, "with -mutate: how many changes to try; 0 is all")
+	seed := flag.Uint64("seed", 1, "with -sample: which ones")
 	flag.Parse()
+	if *mutants {
+		files, err := parseFiles(*dir)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if n, err := mutate(os.Stdout, files, *sample, *seed); n > 0 || err != nil {
+			fmt.Fprintln(os.Stderr, n, "mutants are not explained", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := proveFiles(*dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -23,6 +39,7 @@ var sources = []struct {
 	arch *arch
 }{
 	{"kernels_amd64", amd64()},
+	{"kernels_arm64", arm64()},
 }
 
 // parseFiles reads all of them.
@@ -49,6 +66,11 @@ func proveFiles(dir string) error {
 		for _, k := range f.kernels {
 			start := time.Now()
 			if err := prove(k); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				var d *diagnosis
+				if errors.As(err, &d) {
+					d.tryRepairs()
+				}
 				return err
 			}
 			proved[k.name] = true

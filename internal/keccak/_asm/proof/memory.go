@@ -9,6 +9,7 @@ type region struct {
 	cells    []value // 64 bits each
 	writable bool
 	table    *table // or nil
+	read     []bool // if not nil: which words of it have been read
 	data     bool   // blocks to absorb
 	based    bool   // its address modulo 64 is known,
 	base     int64  // and is this
@@ -41,6 +42,8 @@ func (m *machine) locate(o operand) (place, error) {
 			}
 		}
 		return place{}, fmt.Errorf("no parameter %s", o.text)
+	case opLocal:
+		return place{region: m.regions[frameName], offset: m.k.frame + o.disp}, nil
 	case opMemory:
 	default:
 		return place{}, fmt.Errorf("%s is not in memory", o.text)
@@ -92,6 +95,11 @@ func (m *machine) load(p place, lanes int) ([]value, error) {
 	at := p.offset / laneBytes
 	loaded := make([]value, lanes)
 	copy(loaded, p.region.cells[at:])
+	if r := p.region.read; r != nil {
+		for i := range lanes {
+			r[at+int64(i)] = true
+		}
+	}
 	if m.trace != nil {
 		for i := range loaded {
 			loaded[i].cone = m.cone(append([]value{loaded[i]}, p.from...))

@@ -18,23 +18,24 @@ func prove(k *kernel) error {
 	if err := c.check(k); err != nil {
 		return err
 	}
-	err := proveAll(k, &c, nil)
+	err := proveAll(k, &c, nil, nil)
 	if err == nil {
 		return nil
 	}
 	// Once more, with a book of what was computed from what, for the message.
 	tr := newTrace(k, &c)
-	again := proveAll(k, &c, tr)
+	again := proveAll(k, &c, tr, nil)
 	if again == nil {
 		return errors.Join(err, errors.New("but not the second time"))
 	}
 	return tr.explain(again)
 }
 
-// proveAll proves a kernel for every address of its frame, keeping book in tr.
-func proveAll(k *kernel, c *contract, tr *trace) error {
+// proveAll proves a kernel for every address of its frame. It keeps book in tr, and watch sees every
+// instruction, unless they are nil.
+func proveAll(k *kernel, c *contract, tr *trace, watch func(m *machine)) error {
 	for base := int64(0); base < 64; base += k.file.arch.stackAlign {
-		p := &proof{k: k, c: c, trace: tr, run: run{frameBase: base}}
+		p := &proof{k: k, c: c, trace: tr, watch: watch, run: run{frameBase: base}}
 		if err := p.prove(); err != nil {
 			return err
 		}
@@ -51,6 +52,7 @@ type proof struct {
 	c       *contract
 	trace   *trace
 	others  others
+	watch   func(m *machine)
 	run     run
 	aligned bool
 	facts   []fact
@@ -73,6 +75,7 @@ func (p *proof) machine(low, high int64) (*machine, error) {
 // execute runs m.
 func (p *proof) execute(m *machine, stop int) error {
 	p.trace.begin(m)
+	m.watch = p.watch
 	err := m.run(stop)
 	p.aligned = p.aligned || m.aligned
 	return err
@@ -232,10 +235,10 @@ func (p *proof) keep(m *machine, expected func(fact) (value, bool)) (all bool) {
 			if ok {
 				f.dropped += fmt.Sprintf(", where %s would be right, but there is %s", m.describe(want), m.describe(got))
 			}
-			p.trace.fact(false, f.dropped, got)
+			p.trace.fact(false, f.dropped, f.value, got)
 			all = false
 		} else {
-			p.trace.fact(true, "", got)
+			p.trace.fact(true, "", f.value, got)
 		}
 	}
 	p.trace.compared()

@@ -1,6 +1,6 @@
 package main
 
-import "slices"
+import "fmt"
 
 // A trace keeps book of which lines a value depends on since the end of the round before, to point at
 // what is wrong. All methods of a nil trace do nothing: a proof that succeeds needs none.
@@ -9,8 +9,13 @@ type trace struct {
 	c *contract
 	m *machine // the last one
 
-	passed map[cut]*cone       // what the lanes depend on that were recognized
-	nearly map[cut][]candidate // values that are products, but no lane of the specification
+	passed map[cut]*cone        // what the lanes depend on that were recognized
+	nearly map[cut][]candidate  // values with products that are no lane of the specification
+	linear map[cut][]candidate  // those without products that are no step
+	steps  map[cut]map[int]bool // steps that were computed, whatever their rotations
+
+	seen map[string]bool // forms that have been counted as right
+	lost map[cut][]*cone // what instructions depend on whose results had no form
 
 	turn   int // comparisons of facts so far
 	drops  map[string]drop
@@ -30,6 +35,7 @@ type candidate struct {
 // A drop is a fact that did not hold again.
 type drop struct {
 	turn       int
+	lane       bool  // it is that a lane of a state is there
 	cone, held *cone // of what is there instead, and of the facts that held
 }
 
@@ -105,10 +111,10 @@ func (m *machine) cone(from []value) *cone {
 
 // line is that of the instruction that is executed, or 0.
 func (m *machine) line() int {
-	if m.pc == 0 {
+	if m.in == nil {
 		return 0
 	}
-	return m.k.code[m.at()].line
+	return m.in.line
 }
 
 // begin starts a run.
@@ -117,7 +123,9 @@ func (t *trace) begin(m *machine) {
 		return
 	}
 	t.m = m
-	t.passed, t.nearly = map[cut]*cone{}, map[cut][]candidate{}
+	t.passed, t.steps = map[cut]*cone{}, map[cut]map[int]bool{}
+	t.seen, t.lost = map[string]bool{}, map[cut][]*cone{}
+	t.nearly, t.linear = map[cut][]candidate{}, map[cut][]candidate{}
 	t.stores = nil
 }
 
@@ -135,22 +143,51 @@ func (t *trace) computed(m *machine, v value) {
 	if t == nil {
 		return
 	}
-	if c, ok := steps.has(v.form); ok {
-		t.passed[c] = t.passed[c].union(v.cone, 0)
-	}
-	if v.degree() < 2 {
+	if c, i, exact, ok := steps.find(v.form); ok {
+		if t.steps[c] == nil {
+			t.steps[c] = map[int]bool{}
+		}
+		t.steps[c][i] = true
+		// A copy of what was there before says nothing about the instruction that made it.
+		if key := fmt.Sprint(v.form); exact && !t.seen[key] {
+			t.seen[key] = true
+			t.passed[c] = t.passed[c].union(v.cone, 0)
+		}
 		return
+	}
+	into := t.nearly
+	if d := v.degree(); d == 0 {
+		return
+	} else if d == 1 {
+		into = t.linear
 	}
 	for _, u := range v.terms {
 		if f, _ := u.factors(); isLane(f.atom()) {
 			s, level, _ := laneOf(f.atom())
 			c := cut{s, level + 1}
-			t.nearly[c] = append(t.nearly[c], candidate{v, m.line()})
+			into[c] = append(into[c], candidate{v, m.line()})
 			return
 		}
 	}
 	// Made of unknowns only: of no state in particular.
-	t.nearly[cut{}] = append(t.nearly[cut{}], candidate{v, m.line()})
+	into[cut{}] = append(into[cut{}], candidate{v, m.line()})
+}
+
+// unknown books an instruction whose result has no form.
+func (t *trace) unknown(v value, from []value) {
+	if t == nil {
+		return
+	}
+	for _, w := range from {
+		for _, u := range w.terms {
+			if f, _ := u.factors(); isLane(f.atom()) {
+				s, level, _ := laneOf(f.atom())
+				c := cut{s, level + 1}
+				t.lost[c] = append(t.lost[c], v.cone)
+				return
+			}
+		}
+	}
 }
 
 func (t *trace) stored(m *machine, p place, v value) {
@@ -168,7 +205,7 @@ func (t *trace) arrived() {
 	}
 }
 
-func (t *trace) fact(held bool, why string, got value) {
+func (t *trace) fact(held bool, why string, was, got value) {
 	switch {
 	case t == nil:
 	case held:
@@ -176,7 +213,12 @@ func (t *trace) fact(held bool, why string, got value) {
 			t.held = t.held.union(got.cone, 0)
 		}
 	default:
-		t.drops[why] = drop{t.turn, got.cone, nil}
+		lane := false
+		if len(was.terms) == 1 {
+			f, _ := was.terms[0].factors()
+			lane = isLane(f.atom())
+		}
+		t.drops[why] = drop{t.turn, lane, got.cone, nil}
 	}
 }
 
@@ -220,13 +262,13 @@ func overlap(v, lane form) int {
 	return n
 }
 
-// nearest is the value that has most of a lane.
-func (t *trace) nearest(c cut, i int) (best candidate, share int) {
+// nearest is the candidate that has most of a form.
+func nearest(all []candidate, want form) (best candidate, share int) {
 	most := 0
-	for _, v := range slices.Concat(t.nearly[c], t.nearly[cut{}]) {
-		// Terms too many count against it.
-		if n := overlap(v.form, rounds.lane[i]); 2*n-len(v.terms) > most {
-			most, best, share = 2*n-len(v.terms), v, 100*n/len(rounds.lane[i].terms)
+	for _, v := range all {
+		// Terms too many count against it. Of two that are as near the later one has more of what there is.
+		if n := overlap(v.form, want); n > 0 && 2*n-len(v.terms) >= most {
+			most, best, share = 2*n-len(v.terms), v, 100*n/len(want.terms)
 		}
 	}
 	return best, share
