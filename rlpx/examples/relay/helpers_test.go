@@ -123,7 +123,11 @@ func (r *running) mustDial(handle func(*p2p.Channel, uint64, []byte) error) *p2p
 
 func (r *running) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	if !eventually(r.t, ok) {
+	wait := func() bool { return eventually(r.t, ok) }
+	if r.net != nil {
+		wait = func() bool { return rlpxtest.Eventually(ok) } // by the clock of synctest
+	}
+	if !wait() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.t.Fatalf("waited for %s; events: %v", what, r.events)

@@ -93,12 +93,14 @@ func TestLimitPerAddress(t *testing.T) {
 	})
 }
 
-// Two relays that dial each other at the same time end with one session, and both know the same one.
+// Two relays that dial each other at the same time end with one session, which both know, and which the one with the
+// smaller id has dialled.
 func TestDialEachOther(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *network) {
-		for range 5 {
+		for range 20 {
 			keys := newKey(t)
 			a := start(t, n, Config{})
+			synctest.Wait() // until it runs
 			b := start(t, n, Config{Key: keys, Nodes: []*p2p.Node{a.node()}, MinPause: time.Millisecond})
 			// The second relay dials already; now the first does too.
 			ctx, cancel := context.WithCancel(t.Context())
@@ -110,6 +112,10 @@ func TestDialEachOther(t *testing.T) {
 					one[0].RemoteAddr().String() == other[0].LocalAddr().String() && one[0].Err() == nil && other[0].Err() == nil
 			}
 			a.eventually("one session", same)
+			smaller := bytes.Compare(a.self[:], b.self[:]) < 0
+			if a.Peers()[0].ConnectionState().Initiator != smaller {
+				t.Error("the other session is left")
+			}
 			cancel()
 			keeping.Wait()
 			a.close()
