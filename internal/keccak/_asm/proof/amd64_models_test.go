@@ -75,6 +75,10 @@ func amd64Function(n int, in string, wide bool, tables []string) string {
 			line("KMOVW K%d, %s", i, at(ctxMask+i))
 		}
 	}
+	for i := 1; i < 4; i++ {
+		line("MOVQ a%d+%d(FP), AX", i, laneBytes*i)
+		line("MOVQ AX, %s", at(ctxArgs+i))
+	}
 	for i := range frameWords {
 		line("MOVQ %d(SP), AX", laneBytes*i)
 		line("MOVQ AX, %s", at(ctxFrame+i))

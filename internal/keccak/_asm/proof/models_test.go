@@ -77,6 +77,9 @@ func shapesOf(f *file) (all []*shape) {
 			var describe func(o operand)
 			describe = func(o operand) {
 				key += fmt.Sprintf(" %d%s%s", o.kind, o.shift, o.lanes)
+				if o.shift != "" {
+					key += fmt.Sprint(o.imm % 8)
+				}
 				if o.kind == opImmediate && in.op != "MOVQ" && in.op != "MOVL" && in.op != "MOVD" {
 					key += fmt.Sprint("$", o.imm)
 				}
@@ -219,7 +222,7 @@ func (p *processor) compareModels(t *testing.T, f *file) {
 	var trials []*trial
 	for _, sh := range shapes {
 		n := max(1, len(sh.in.args))
-		for range 50 {
+		for range 25 {
 			fill := make([]filling, n)
 			for i := range fill {
 				fill[i] = filling(r.IntN(int(fillKinds)))
