@@ -100,7 +100,7 @@ func (m *machine) write(e *evex, lanes []value) error {
 		case e.zero:
 			old[i] = number(0)
 		}
-		if e.masked && i < len(lanes) {
+		if e.masked && i < len(lanes) && e.on(i) {
 			old[i].cone = m.cone([]value{old[i], e.mask})
 		}
 	}

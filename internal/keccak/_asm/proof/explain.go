@@ -131,6 +131,9 @@ func (t *trace) explainRound(c cut) error {
 	if t.m.found[c.state][c.level] == 1<<laneCount-1 {
 		return nil
 	}
+	if clashes := t.clashes(cut{c.state, c.level - 1}); len(clashes) > 0 {
+		return &diagnosis{k: t.k, what: fmt.Sprintf("two lanes of state %d are stored in one place after round %d", c.state, c.level-1), suspects: clashes, sharp: true}
+	}
 	var missing []step
 	for i, lane := range rounds.lane {
 		if t.m.found[c.state][c.level]>>i&1 == 0 {
@@ -217,12 +220,14 @@ func (t *trace) dropIn(v form) (first drop, ok bool) {
 // the first round depend on.
 func (t *trace) explainDrops(turn int) error {
 	var why []string
+	var stores []int
 	var failed []*cone
 	var right *cone
 	for name, d := range t.drops {
 		if d.turn == turn && d.lane && t.isUsed(name) {
 			why = append(why, name)
 			right = d.held
+			stores = append(stores, d.stores...)
 			if d.cone != nil {
 				failed = append(failed, d.cone)
 			}
@@ -235,6 +240,9 @@ func (t *trace) explainDrops(turn int) error {
 	}
 	if len(failed) > 0 {
 		d.suspects, d.sharp = suspects(failed, right)
+	}
+	if len(why) <= 8 { // states
+		d.suspects = append(stores, d.suspects...)
 	}
 	return d
 }

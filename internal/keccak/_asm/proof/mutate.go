@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -171,13 +172,14 @@ func (m *machine) equal(n *machine) bool {
 	return true
 }
 
-// mutate judges mutants, all of them or a sample of the given size, and reports. It returns how many are not
-// explained.
-func mutate(out io.Writer, files []*file, sample int, seed uint64) (int, error) {
+// mutate judges the mutants of kernels whose names match only, all of them or a sample of the given size, and reports. It
+// returns how many are not explained.
+func mutate(out io.Writer, files []*file, only *regexp.Regexp, sample int, seed uint64) (int, error) {
 	var all []*mutant
 	for _, f := range files {
 		all = append(all, mutantsOf(f)...)
 	}
+	all = slices.DeleteFunc(all, func(mu *mutant) bool { return !only.MatchString(mu.was.name) })
 	total := len(all)
 	if sample > 0 {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -200,6 +202,9 @@ func mutate(out io.Writer, files []*file, sample int, seed uint64) (int, error) 
 				if m.was == k {
 					mine = append(mine, m)
 				}
+			}
+			if len(mine) == 0 {
+				continue
 			}
 			counts, err := mutateKernel(out, k, mine, reasons)
 			if err != nil {

@@ -235,10 +235,10 @@ func (p *proof) keep(m *machine, expected func(fact) (value, bool)) (all bool) {
 			if ok {
 				f.dropped += fmt.Sprintf(", where %s would be right, but there is %s", m.describe(want), m.describe(got))
 			}
-			p.trace.fact(false, f.dropped, f.value, got)
+			p.trace.fact(false, f.dropped, f.value, want, got)
 			all = false
 		} else {
-			p.trace.fact(true, "", f.value, got)
+			p.trace.fact(true, "", f.value, want, got)
 		}
 	}
 	p.trace.compared()

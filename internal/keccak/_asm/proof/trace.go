@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A trace keeps book of which lines a value depends on since the end of the round before, to point at
 // what is wrong. All methods of a nil trace do nothing: a proof that succeeds needs none.
@@ -37,6 +40,7 @@ type drop struct {
 	turn       int
 	lane       bool  // it is that a lane of a state is there
 	cone, held *cone // of what is there instead, and of the facts that held
+	stores     []int // lines that store what is missing there
 }
 
 // A storing is a store of one word.
@@ -205,7 +209,7 @@ func (t *trace) arrived() {
 	}
 }
 
-func (t *trace) fact(held bool, why string, was, got value) {
+func (t *trace) fact(held bool, why string, was, want, got value) {
 	switch {
 	case t == nil:
 	case held:
@@ -218,8 +222,48 @@ func (t *trace) fact(held bool, why string, was, got value) {
 			f, _ := was.terms[0].factors()
 			lane = isLane(f.atom())
 		}
-		t.drops[why] = drop{t.turn, lane, got.cone, nil}
+		t.drops[why] = drop{t.turn, lane, got.cone, nil, t.storesOf(want.form.xor(got.form))}
 	}
+}
+
+// storesOf lists the lines that store a term of v, or little more.
+func (t *trace) storesOf(v form) (lines []int) {
+	for _, st := range t.stores {
+		has := slices.ContainsFunc(st.terms, func(u term) bool { return slices.Contains(v.terms, u) })
+		if has && len(st.terms) <= 4 && !slices.Contains(lines, st.line) {
+			lines = append(lines, st.line)
+		}
+	}
+	return lines
+}
+
+// clashes lists the lines that store different lanes of one round to one place.
+func (t *trace) clashes(c cut) (lines []int) {
+	lane := func(v form) (int, bool) {
+		if len(v.terms) != 1 {
+			return 0, false
+		}
+		f, _ := v.terms[0].factors()
+		s, level, i := laneOf(f.atom())
+		return i, isLane(f.atom()) && s == c.state && level == c.level
+	}
+	last := map[spot]storing{}
+	for _, st := range t.stores {
+		if _, ok := lane(st.form); !ok {
+			continue
+		}
+		at := spot{st.where.region, st.where.offset}
+		if other, ok := last[at]; ok && !other.same(st.value) {
+			lines = append(lines, other.line, st.line)
+		}
+		last[at] = st
+	}
+	return lines
+}
+
+type spot struct {
+	region *region
+	offset int64
 }
 
 // compared ends a comparison.
