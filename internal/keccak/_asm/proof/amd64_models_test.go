@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// amd64Function executes one instruction between loading and storing all registers. BP has the context.
+// amd64Function executes one instruction between loading and storing all registers. BP has the
+// context.
 func amd64Function(n int, in string, wide bool, tables []string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "\t"+format+"\n", args...) }

@@ -20,8 +20,8 @@ func arm64Generals() (all []int) {
 	return append(all, arm64Link)
 }
 
-// arm64Function executes one instruction between loading and storing all registers. The frame has the words that
-// the instruction may use at its end, and before them a few of our own.
+// arm64Function executes one instruction between loading and storing all registers. The frame
+// has the words that the instruction may use at its end, and before them a few of our own.
 func arm64Function(n int, in string, _ bool, tables []string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "\t"+format+"\n", args...) }

@@ -59,8 +59,8 @@ func (k *kernel) text(line int) string {
 	return "?"
 }
 
-// suspects are the lines that all failures depend on, but nothing that is right; or, if there are none,
-// that all failures depend on, which says less.
+// suspects are the lines that all failures depend on, but nothing that is right; or, if there
+// are none, that all failures depend on, which says less.
 func suspects(failed []*cone, right *cone) (lines []int, sharp bool) {
 	var common, best []int
 	for _, line := range failed[0].lines() {
@@ -269,8 +269,8 @@ func (t *trace) isUsed(name string) bool {
 // maxRepairs is how many changes are tried.
 const maxRepairs = 300
 
-// tryRepairs looks for a change of one instruction, or an exchange with its neighbour, that makes the kernel right. It
-// begins with the suspects and with constants.
+// tryRepairs looks for a change of one instruction, or an exchange with its neighbour, that
+// makes the kernel right. It begins with the suspects and with constants.
 func (d *diagnosis) tryRepairs() {
 	order := func(i int) int {
 		in := &d.k.code[i]

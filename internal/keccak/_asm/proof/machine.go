@@ -101,7 +101,8 @@ type machine struct {
 	recognized int                       // step of the last time
 }
 
-// Limits that stop kernels which go wrong: for all instructions, and for those that find no lane of a round.
+// Limits that stop kernels which go wrong: for all instructions, and for those that find no
+// lane of a round.
 const (
 	maxSteps = 60000
 	maxStall = 300
@@ -219,7 +220,8 @@ func wordsOnly(values ...value) ([]form, bool) {
 	return forms, true
 }
 
-// combine applies f to words. What f cannot express, and whatever is done with addresses, is unknown.
+// combine applies f to words. What f cannot express, and whatever is done with addresses, is
+// unknown.
 func (m *machine) combine(f func(v []form) (form, bool), from ...value) (value, error) {
 	forms, ok := wordsOnly(from...)
 	if !ok {

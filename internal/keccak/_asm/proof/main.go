@@ -35,7 +35,8 @@ func main() {
 	}
 }
 
-// sources are the assembly files of package keccak. Their functions are declared in Go files of the same names.
+// sources are the assembly files of package keccak. Their functions are declared in Go files of
+// the same names.
 var sources = []struct {
 	name string
 	arch *arch

@@ -12,9 +12,10 @@ import (
 	"testing"
 )
 
-// The tests of this file compare the models of instructions with the processor. For each form of instruction
-// in the assembly files they make a function that sets all registers, executes the instruction, and
-// stores all registers. A program calls these functions with random contents.
+// The tests of this file compare the models of instructions with the processor. For each form
+// of instruction in the assembly files they make a function that sets all registers, executes
+// the instruction, and stores all registers. A program calls these functions with random
+// contents.
 
 // A context is what such a function is given and gives back, in words.
 const (
@@ -55,7 +56,8 @@ type processor struct {
 	generals []int
 }
 
-// A shape is one form of an instruction: what it is but for the numbers of registers, offsets and labels.
+// A shape is one form of an instruction: what it is but for the numbers of registers, offsets
+// and labels.
 type shape struct {
 	key    string
 	in     instr
@@ -184,7 +186,8 @@ var functions = []func(c *context, a1, a2, a3 uint64){
 	return program
 }
 
-// withExtras adds instructions to a file that its kernels do not have, but that there are models of.
+// withExtras adds instructions to a file that its kernels do not have, but that there are
+// models of.
 func withExtras(t *testing.T, f *file, lines string) *file {
 	t.Helper()
 	extra, err := parseSource("extra.s", "TEXT ·extra(SB), NOSPLIT, $0-0\nlabel:\n"+lines, f.arch)

@@ -41,9 +41,10 @@ func (mu *mutant) judge() (verdict, string) {
 	return unexplained, ""
 }
 
-// sameEffects runs the proof of a kernel. Wherever that comes to the instructions of a mutant, these are
-// executed in a copy of the machine, the original ones in another. It reports which mutants always lead to the same
-// registers, flags and memory. Words of tables that are never read have no effect, either.
+// sameEffects runs the proof of a kernel. Wherever that comes to the instructions of a mutant,
+// these are executed in a copy of the machine, the original ones in another. It reports which
+// mutants always lead to the same registers, flags and memory. Words of tables that are never
+// read have no effect, either.
 func sameEffects(k *kernel, mutants []*mutant) (map[*mutant]bool, error) {
 	at := make([][]*mutant, len(k.code)) // those of which nothing else is known yet
 	visited := map[*mutant]bool{}
@@ -89,7 +90,8 @@ func sameEffects(k *kernel, mutants []*mutant) (map[*mutant]bool, error) {
 	return all, nil
 }
 
-// flagsUnused reports whether the flags before instruction i are replaced before any instruction uses them.
+// flagsUnused reports whether the flags before instruction i are replaced before any
+// instruction uses them.
 func (k *kernel) flagsUnused(i int) bool {
 	for ; i < len(k.code); i++ {
 		in := &k.code[i]
@@ -105,8 +107,8 @@ func (k *kernel) flagsUnused(i int) bool {
 	return false
 }
 
-// after is a copy of m after some instructions. It reports false if they fail or jump. What has no form
-// is the same if it is made from the same.
+// after is a copy of m after some instructions. It reports false if they fail or jump. What has
+// no form is the same if it is made from the same.
 func (m *machine) after(code []instr, same map[string]value) (*machine, bool) {
 	c := *m
 	c.same, c.watch = same, nil
@@ -172,8 +174,8 @@ func (m *machine) equal(n *machine) bool {
 	return true
 }
 
-// mutate judges the mutants of kernels whose names match only, all of them or a sample of the given size, and reports. It
-// returns how many are not explained.
+// mutate judges the mutants of kernels whose names match only, all of them or a sample of the
+// given size, and reports. It returns how many are not explained.
 func mutate(out io.Writer, files []*file, only *regexp.Regexp, sample int, seed uint64) (int, error) {
 	var all []*mutant
 	for _, f := range files {

@@ -30,9 +30,9 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestMessages changes a constant of a table, a rotation, a mask and offsets in every kernel that has such a thing. The proof must
-// fail. Of nine in ten at least, and of each kind in some kernel, the message must have the line and the text of what
-// was changed.
+// TestMessages changes a constant of a table, a rotation, a mask and offsets in every kernel
+// that has such a thing. The proof must fail. Of nine in ten at least, and of each kind in some
+// kernel, the message must have the line and the text of what was changed.
 func TestMessages(t *testing.T) {
 	files, err := parseFiles(kernelDir)
 	if err != nil {
@@ -151,7 +151,8 @@ func changeOperand(t *testing.T, k *kernel, i, n int, format string, args ...any
 	return mustFail(t, &mk, in.line)
 }
 
-// mustFail proves a kernel that is wrong at a line. It reports whether the message has the line and what is there.
+// mustFail proves a kernel that is wrong at a line. It reports whether the message has the line
+// and what is there.
 func mustFail(t *testing.T, k *kernel, line int) (named bool) {
 	t.Helper()
 	err := prove(k)

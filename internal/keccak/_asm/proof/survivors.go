@@ -17,7 +17,8 @@ var explanations = []explanation{
 		"the upper three lanes of a register are not used",
 	},
 	{
-		// The first four vectors are indices of VPERMQ, those of VPERMI2Q and the rotations of VPROLVQ follow.
+		// The first four vectors are indices of VPERMQ, those of VPERMI2Q and the rotations of
+		// VPROLVQ follow.
 		func(mu *mutant) bool {
 			return mu.table == "lineVectors" && (mu.bits == 1<<63 || mu.word < 4*8 && mu.bits == 8) || mu.table == "rotations2" && mu.bits == 1<<63
 		},

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// A trace keeps book of which lines a value depends on since the end of the round before, to point at
-// what is wrong. All methods of a nil trace do nothing: a proof that succeeds needs none.
+// A trace keeps book of which lines a value depends on since the end of the round before, to
+// point at what is wrong. All methods of a nil trace do nothing: a proof that succeeds needs
+// none.
 type trace struct {
 	k *kernel
 	c *contract
@@ -310,7 +311,8 @@ func overlap(v, lane form) int {
 func nearest(all []candidate, want form) (best candidate, share int) {
 	most := 0
 	for _, v := range all {
-		// Terms too many count against it. Of two that are as near the later one has more of what there is.
+		// Terms too many count against it. Of two that are as near the later one has more of
+		// what there is.
 		if n := overlap(v.form, want); n > 0 && 2*n-len(v.terms) >= most {
 			most, best, share = 2*n-len(v.terms), v, 100*n/len(want.terms)
 		}

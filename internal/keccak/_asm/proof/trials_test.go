@@ -141,8 +141,8 @@ const (
 	fillKinds
 )
 
-// newTrial fills registers and memory, and runs the model. Registers and memory that the instruction names are
-// filled as fill says, one after the other.
+// newTrial fills registers and memory, and runs the model. Registers and memory that the
+// instruction names are filled as fill says, one after the other.
 func (p *processor) newTrial(r *rand.Rand, sh *shape, fill []filling) *trial {
 	k := *sh.k
 	tr := &trial{sh: sh}
