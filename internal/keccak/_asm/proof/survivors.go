@@ -74,6 +74,13 @@ var explanations = []explanation{
 		"another place in the frame that is as good",
 	},
 	{
+		func(mu *mutant) bool {
+			in := mu.instr()
+			return in != nil && in.op == "FMOVD" && mu.changed[0].op == "FMOVQ"
+		},
+		"a second lane is loaded that is not used, or stored where the next store goes",
+	},
+	{
 		func(mu *mutant) bool { return mu.what == smallerFrame && strings.HasPrefix(mu.was.name, "digest") },
 		"64 bytes at a multiple of 64 are in any 120 that begin at a multiple of 8",
 	},
