@@ -186,6 +186,9 @@ func (t *trace) roundDiagnosis(c cut, missing []step, near []candidate) *diagnos
 	for _, s := range missing {
 		names = append(names, s.name)
 	}
+	if len(missing) == laneCount {
+		names = []string{"any lane"}
+	}
 	d := &diagnosis{k: t.k, what: fmt.Sprintf("round %d of state %d: nothing computes %s as specified", c.level, c.state, strings.Join(names, ", "))}
 	if len(near) > 0 {
 		if near[0].line > 0 {

@@ -191,7 +191,14 @@ func (m *machine) unknown(why string, from ...value) (value, error) {
 // result is f as a value. If it is a lane of the specification it is that lane from now on.
 func (m *machine) result(f form, from ...value) (value, error) {
 	if len(f.terms) > maxTerms {
-		return m.unknown("a form of too many terms", from...)
+		if v, ok := m.same[fmt.Sprint(f)]; ok {
+			return v, nil
+		}
+		v, err := m.unknown("a form of too many terms", from...)
+		if m.same != nil {
+			m.same[fmt.Sprint(f)] = v
+		}
+		return v, err
 	}
 	if s, level, i, n, complement, ok := rounds.recognize(f); ok {
 		v := value{form: atomForm(laneAtom(s, level, i)).rotate(n)}

@@ -76,6 +76,13 @@ var explanations = []explanation{
 	{
 		func(mu *mutant) bool {
 			in := mu.instr()
+			return in != nil && mu.was.code[mu.at-1].op == "SUBS" && (in.op == "BNE" && mu.changed[0].op == "BHI" || in.op == "BLT" && mu.changed[0].op == "BCC")
+		},
+		"a counter that is not negative is less as a signed number where it is as an unsigned one",
+	},
+	{
+		func(mu *mutant) bool {
+			in := mu.instr()
 			return in != nil && in.op == "FMOVD" && mu.changed[0].op == "FMOVQ"
 		},
 		"a second lane is loaded that is not used, or stored where the next store goes",
