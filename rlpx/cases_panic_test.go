@@ -147,10 +147,9 @@ func TestCase_N13_PanicInListener(t *testing.T) {
 // wantCrash runs a test in a process of its own that is to end with a panic of name.
 func wantCrash(t *testing.T, test, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+test+"$", "-test.timeout=100s")
-	cmd.Env = append(os.Environ(), panicChild+"="+name)
+	cmd := rlpxtest.Again(ctx, t, test, panicChild+"="+name)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

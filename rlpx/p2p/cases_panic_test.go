@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-rlpx/transport/internal/rlpxtest"
 	"github.com/go-rlpx/transport/rlpx"
 )
 
@@ -29,10 +30,9 @@ func TestCase_N13_PanicInReader(t *testing.T) {
 	}
 	for _, name := range []string{"rlpx.Trace.FrameRead", "rlpx.Trace.ReadFailed", "rlpx.Config.MessageLimit", "Capability.Handle"} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCase_N13_PanicInReader$", "-test.timeout=4m")
-			cmd.Env = append(os.Environ(), panicChild+"="+name)
+			cmd := rlpxtest.Again(ctx, t, "TestCase_N13_PanicInReader", panicChild+"="+name)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			err := cmd.Run()

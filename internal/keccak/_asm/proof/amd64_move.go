@@ -8,8 +8,8 @@ import (
 
 // The models of moves between vector registers, memory and mask registers.
 
-// moveVector is a move of all lanes of a register. An aligned one needs an address that is a multiple of
-// the width.
+// moveVector is a move of all lanes of a register. An aligned one needs an address that is a
+// multiple of the width.
 func moveVector(aligned, maskable bool) model {
 	return func(m *machine, in *instr) error {
 		e, err := m.decode(in, 1)

@@ -4,8 +4,8 @@ import "fmt"
 
 // The models of instructions that bring lanes to other places.
 
-// pick is an instruction each of whose lanes is one of its sources' lanes. f says which source and which lane,
-// given the lane of the result; control is the immediate, or less than zero.
+// pick is an instruction each of whose lanes is one of its sources' lanes. f says which source
+// and which lane, given the lane of the result; control is the immediate, or less than zero.
 func pick(sources int, f func(control int64, lanes, i int) (source, lane int)) model {
 	return func(m *machine, in *instr) error {
 		n := sources
@@ -46,7 +46,8 @@ func (m *machine) moved(v value, by ...value) value {
 	return v
 }
 
-// unpack takes the lower or the upper lanes of each 128 bits. The assembler's second source comes first.
+// unpack takes the lower or the upper lanes of each 128 bits. The assembler's second source
+// comes first.
 func unpack(upper int) model {
 	return pick(2, func(control int64, lanes, i int) (int, int) {
 		if control >= 0 {
@@ -135,7 +136,8 @@ func permuteLanes(m *machine, in *instr) error {
 	return m.write(&e, result)
 }
 
-// blend takes lanes of the assembler's first source where the mask is set, and of the second elsewhere.
+// blend takes lanes of the assembler's first source where the mask is set, and of the second
+// elsewhere.
 func blend(m *machine, in *instr) error {
 	e, err := m.decode(in, 2)
 	if err != nil {
@@ -164,8 +166,8 @@ func blend(m *machine, in *instr) error {
 	return m.write(&e, result)
 }
 
-// gatherParts makes lanes of parts of lanes: from(i, j) is the lane that part j of lane i comes from and which part of it, of
-// the given number of bits, or a part less than zero for zeros.
+// gatherParts makes lanes of parts of lanes: from(i, j) is the lane that part j of lane i comes
+// from and which part of it, of the given number of bits, or a part less than zero for zeros.
 func (m *machine) gatherParts(src []value, bits int, from func(i, j int) (lane, part int), by []value) ([]value, error) {
 	result := make([]value, len(src))
 	for i := range result {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The models of arithmetic on vectors of 64-bit lanes. Writing a vector register clears its bits beyond the
-// width of the instruction.
+// The models of arithmetic on vectors of 64-bit lanes. Writing a vector register clears its
+// bits beyond the width of the instruction.
 
 // An evex is the operands of a vector instruction.
 type evex struct {
@@ -100,7 +100,7 @@ func (m *machine) write(e *evex, lanes []value) error {
 		case e.zero:
 			old[i] = number(0)
 		}
-		if e.masked && i < len(lanes) {
+		if e.masked && i < len(lanes) && e.on(i) {
 			old[i].cone = m.cone([]value{old[i], e.mask})
 		}
 	}
@@ -110,9 +110,9 @@ func (m *machine) write(e *evex, lanes []value) error {
 	return nil
 }
 
-// laneByLane is an instruction whose lanes are functions of the same lanes of its sources, and of the
-// destination, which is the last value that f gets. With broadcast, the first source is one word in
-// memory.
+// laneByLane is an instruction whose lanes are functions of the same lanes of its sources, and
+// of the destination, which is the last value that f gets. With broadcast, the first source is
+// one word in memory.
 func laneByLane(sources int, broadcast bool, f func(m *machine, imm int64, v []value) (value, error)) model {
 	return func(m *machine, in *instr) error {
 		n := sources

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// arm64 is the instruction set of kernels_arm64.s. Operands are in the order of Go's assembler, which is
-// Arm's from right to left.
+// arm64 is the instruction set of kernels_arm64.s. Operands are in the order of Go's assembler,
+// which is Arm's from right to left.
 func arm64() *arch {
 	a := &arch{
 		name:       "arm64",
@@ -108,8 +108,9 @@ func (m *machine) shifted(o operand) (value, error) {
 	return value{}, errOperands
 }
 
-// threeOperands is an instruction dst = f(second, first), where the first operand may be shifted or, if that is
-// allowed, an immediate. Immediates are those that need no help from another register.
+// threeOperands is an instruction dst = f(second, first), where the first operand may be
+// shifted or, if that is allowed, an immediate. Immediates are those that need no help from
+// another register.
 func threeOperands(immediate bool, f func(m *machine, a, b value) (value, flags, error), setFlags bool) model {
 	return func(m *machine, in *instr) error {
 		if len(in.args) != 3 || !in.args[1].is(general) || !in.args[2].is(general) || in.args[1].shift+in.args[2].shift != "" {
@@ -208,8 +209,8 @@ func arm64General() map[string]model {
 	return all
 }
 
-// arm64Move is MOVD: a load, a store, a move, an address or a constant. The assembler makes a constant in the
-// register that it is for.
+// arm64Move is MOVD: a load, a store, a move, an address or a constant. The assembler makes a
+// constant in the register that it is for.
 func arm64Move(m *machine, in *instr) error {
 	if len(in.args) != 2 {
 		return errOperands

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// The models of instructions on vector registers, of two lanes. Registers that are called F are the lower lane of
-// those that are called V.
+// The models of instructions on vector registers, of two lanes. Registers that are called F are
+// the lower lane of those that are called V.
 
-// arm64Lanes is an instruction dst = f(sources) on both lanes. The sources are in the order of the assembler. With an
-// immediate, that comes first.
+// arm64Lanes is an instruction dst = f(sources) on both lanes. The sources are in the order of
+// the assembler. With an immediate, that comes first.
 func arm64Lanes(sources int, immediate bool, f func(m *machine, imm int, v []value) (value, error)) model {
 	return func(m *machine, in *instr) error {
 		args := in.args
@@ -70,7 +70,8 @@ func zip(lane int) model {
 	}
 }
 
-// moveLanes is FMOVD or FMOVQ, between registers called F and memory. What is not loaded becomes zero.
+// moveLanes is FMOVD or FMOVQ, between registers called F and memory. What is not loaded
+// becomes zero.
 func moveLanes(lanes int) model {
 	return func(m *machine, in *instr) error {
 		if len(in.args) != 2 {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A contract is what a kernel is to do, beyond what all of them are: it permutes or only digests states
-// that are in its arguments. Where it has a parameter blocks, it then absorbs as many blocks: it xors each into the
-// first 17 lanes and permutes again.
+// A contract is what a kernel is to do, beyond what all of them are: it permutes or only
+// digests states that are in its arguments. Where it has a parameter blocks, it then absorbs as
+// many blocks: it xors each into the first 17 lanes and permutes again.
 type contract struct {
 	params   string // names and types
 	features []string
 	states   []stateArg
 	digests  []digestArg
-	// head is the label that a kernel with blocks is at before every permutation. It is only a hint: the
-	// proof finds by itself what holds there, and fails if that is not enough.
+	// head is the label that a kernel with blocks is at before every permutation. It is only a
+	// hint: the proof finds by itself what holds there, and fails if that is not enough.
 	head string
 }
 
@@ -150,6 +150,9 @@ type run struct {
 func (c *contract) machine(k *kernel, o *others, tr *trace, r run) (*machine, error) {
 	m := &machine{k: k, others: o, trace: tr, low: r.low, high: r.high, regions: map[string]*region{}}
 	add := func(g *region) *region {
+		if m.regions[g.name] != nil {
+			panic("two regions are called " + g.name)
+		}
 		m.regions[g.name] = g
 		return g
 	}
