@@ -54,7 +54,9 @@ type Config struct {
 	MessageLimit func(code uint64) int
 
 	// SendQueue bounds what a connection keeps of messages that nobody waits for until they are written, in bytes of
-	// memory: see [Conn.Send]. Zero or less means DefaultSendQueue.
+	// memory: see [Conn.Send]. Zero or less means DefaultSendQueue. Less than 8 KiB means 8 KiB, without which small
+	// messages, which share buffers, had no place. What is being sent with the call under way counts beside it: it is in a
+	// buffer of at most 1 MiB.
 	SendQueue int
 
 	// VerifyPeer decides whether a recipient goes on with the peer that claims the
@@ -160,7 +162,7 @@ func (c *Config) sendQueue() int {
 	if c.SendQueue <= 0 {
 		return DefaultSendQueue
 	}
-	return c.SendQueue
+	return max(c.SendQueue, minSendQueue)
 }
 
 // messageLimit is the plain size allowed for messages of the given code.

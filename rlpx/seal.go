@@ -70,6 +70,7 @@ func (c *Conn) makeRoom(n int) error {
 func (c *Conn) sendControl() error {
 	out := &c.out
 	out.mu.Lock()
+	out.published = out.stats // a long batch shows how far it is
 	ahead := out.control
 	out.control = items{}
 	for it := ahead.first; it != nil; it = it.next {
@@ -216,36 +217,41 @@ func (c *Conn) sendLarge(it *item, m outgoing) error {
 
 // sendPieces seals and writes a large frame piece by piece.
 func (c *Conn) sendPieces(it *item, m outgoing, size int) error {
-	out := &c.out
 	piece := bufpool.Get(pieceSize)
-	defer func() { piece.Release(0) }()
+	err := c.sendThrough(piece.B, it, m, size)
+	piece.Release(0) // not after a panic: who panicked may still use it
+	return err
+}
 
+// sendThrough is sendPieces with a buffer for the pieces.
+func (c *Conn) sendThrough(piece []byte, it *item, m outgoing, size int) error {
+	out := &c.out
 	// The first piece has the header and the block that holds the code.
-	payload := m.data[out.encryptHead(piece.B, m.code, m.data, size):]
-	headerMAC := out.mac.Header(piece.B[:headerSize])
-	n := headerSize + copy(piece.B[headerSize:], headerMAC[:])
-	out.mac.Absorb(piece.B[n : n+blockSize])
+	payload := m.data[out.encryptHead(piece, m.code, m.data, size):]
+	headerMAC := out.mac.Header(piece[:headerSize])
+	n := headerSize + copy(piece[headerSize:], headerMAC[:])
+	out.mac.Absorb(piece[n : n+blockSize])
 	n += blockSize
 	frames := 0
 	for last := false; !last; n = 0 {
-		room := (len(piece.B) - n - blockSize) &^ (blockSize - 1) // but for the frame-mac
+		room := (len(piece) - n - blockSize) &^ (blockSize - 1) // but for the frame-mac
 		if last = len(payload) <= room; last {
 			room = len(payload)
 		}
-		ciphertext := piece.B[n : n+padded(room)]
+		ciphertext := piece[n : n+padded(room)]
 		out.encryptRest(ciphertext, payload[:room])
 		payload = payload[room:]
 		n += len(ciphertext)
 		if last {
 			tag := out.mac.Frame(ciphertext)
-			n += copy(piece.B[n:], tag[:])
+			n += copy(piece[n:], tag[:])
 			frames = 1
 			it.wire += len(m.data)
 			c.wrote(m, len(m.data), wireLen(size))
 		} else {
 			out.mac.Absorb(ciphertext)
 		}
-		if err := c.writeAll(piece.B[:n], frames); err != nil {
+		if err := c.writeAll(piece[:n], frames); err != nil {
 			return err
 		}
 	}
@@ -276,6 +282,7 @@ func (c *Conn) tryFlush() (all bool, err error) {
 	if n == 0 && err == nil {
 		return false, nil
 	}
+	out.watchdog.wrote()
 	frames := 0
 	if out.sent += n; out.sent == out.n {
 		frames, out.frames = out.frames, 0

@@ -32,7 +32,7 @@ type ConnectionState struct {
 
 	Snappy bool // messages are compressed
 
-	// LastWrite is when a call of Write on the net.Conn last returned while there was a write timeout, zero
+	// LastWrite is when a call on the net.Conn last wrote something while there was a write timeout, zero
 	// if there was none. See [Conn.SetWriteTimeout].
 	LastWrite time.Time
 

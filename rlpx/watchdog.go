@@ -64,6 +64,13 @@ func (w *watchdog) end() {
 	}
 }
 
+// wrote notes a call that did not wait, and that nothing had to bound.
+func (w *watchdog) wrote() {
+	if w.timeout.Load() > 0 {
+		w.last.Store(clock())
+	}
+}
+
 // arm starts the timer, or sets it anew.
 func (w *watchdog) arm(d time.Duration) {
 	w.mu.Lock()
@@ -79,7 +86,7 @@ func (w *watchdog) arm(d time.Duration) {
 // look is called by the timer.
 func (w *watchdog) look() {
 	timeout, since := w.timeout.Load(), w.since.Load()
-	switch left := since + timeout - clock(); {
+	switch left := timeout - (clock() - since); {
 	case since == 0 || since == unclocked || timeout <= 0:
 		// Nothing is under way. A call that begins now finds the timer stopped and starts it, or is seen here.
 		w.armed.Store(false)

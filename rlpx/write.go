@@ -113,7 +113,10 @@ func (c *Conn) write(ctx context.Context, it *item) (wireSize int, err error) {
 	c.await(ctx, it, mine)
 	wireSize, err = it.wire, it.err
 	it.free(out)
-	return wireSize, err
+	if err != nil {
+		return 0, err
+	}
+	return wireSize, nil
 }
 
 // await returns when it is done. The caller is the owner if mine, or may become the owner on the way.

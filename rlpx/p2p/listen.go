@@ -50,7 +50,8 @@ func Listen(network, addr string, conn *rlpx.Config, cfg *SessionConfig) (*Liste
 }
 
 // NewListener starts a Listener on inner, which belongs to it from then on. conn is the Config of inner, of which MaxPending and
-// OnError are used here too: OnError is also told of the connections whose Hello failed.
+// OnError are used here too: OnError is also told of the connections whose Hello failed, and of the sessions that ended
+// before Accept returned them.
 func NewListener(inner *rlpx.Listener, conn *rlpx.Config, cfg *SessionConfig) *Listener {
 	if conn == nil {
 		conn = new(rlpx.Config)
@@ -82,10 +83,11 @@ func (l *Listener) Accept(ctx context.Context) (*Session, error) {
 	for {
 		select {
 		case s := <-l.ready:
-			<-l.places
-			if s.Err() != nil {
-				continue // it has ended while it waited
+			if err := s.Err(); err != nil { // it has ended while it waited
+				go l.drop(s.RemoteAddr(), err)
+				continue
 			}
+			<-l.places
 			return s, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -189,24 +191,24 @@ func (l *Listener) serve(ctx context.Context, busy *hello, conn *rlpx.Conn) {
 		if evicted {
 			err = fmt.Errorf("%w: %w", rlpx.ErrEvicted, err)
 		}
-		<-l.places
-		l.report(addr, err)
+		l.drop(addr, err)
 		return
 	}
 	select {
 	case l.ready <- s: // whoever takes it gives the place back
 	case <-s.Done():
-		<-l.places
-		l.report(addr, s.Err())
+		l.drop(addr, s.Err())
 	case <-l.ctx.Done():
 		s.Close()
 		<-l.places
 	}
 }
 
-// report tells OnError of a connection that Accept does not return.
-func (l *Listener) report(addr net.Addr, err error) {
+// drop tells OnError of a connection that Accept does not return, and gives back its place. Until then it
+// counts, which bounds the calls of a slow OnError.
+func (l *Listener) drop(addr net.Addr, err error) {
 	if l.conn.OnError != nil {
 		l.conn.OnError(addr, err)
 	}
+	<-l.places
 }

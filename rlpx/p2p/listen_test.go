@@ -193,3 +193,50 @@ func TestPipe(t *testing.T) {
 		t.Error("two that share nothing have a session")
 	}
 }
+
+// OnError is told of every session that has ended before Accept could return it, once, whoever came first: the
+// goroutine that hands it over or the one that waits in Accept.
+func TestEndedSessionsAreReported(t *testing.T) {
+	rlpxtest.CheckGoroutines(t)
+	const sessions = 40
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := make(chan error, 2*sessions)
+	l, err := Listen("tcp", "127.0.0.1:0", &rlpx.Config{
+		Key: key, OnError: func(_ net.Addr, err error) { reports <- err },
+	}, &SessionConfig{
+		Name: "listener", Capabilities: testCaps,
+		Trace: &SessionTrace{Started: func(s *Session) { s.End(DiscRequested) }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := fmt.Sprintf("enode://%x@%s", crypto.FromECDSAPub(&key.PublicKey)[1:], l.Addr())
+	accepted := make(chan error)
+	go func() {
+		_, err := l.Accept(t.Context())
+		accepted <- err
+	}()
+	for range sessions {
+		d := newDialer(t)
+		if s, err := d.Dial(t.Context(), url); err == nil {
+			<-s.Done()
+		}
+		if !rlpxtest.Within(func() {
+			if err := <-reports; !errors.Is(err, DiscRequested) {
+				t.Errorf("told %v", err)
+			}
+		}) {
+			t.Fatal("OnError was told nothing")
+		}
+	}
+	l.Close()
+	if err := <-accepted; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept returned %v", err)
+	}
+	if len(reports) > 0 {
+		t.Errorf("told %v as well", <-reports)
+	}
+}
