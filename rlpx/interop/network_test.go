@@ -15,14 +15,17 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// networkBlocks is for measuring with a longer chain.
-var networkBlocks = flag.Int("network-blocks", chainLength, "length of the chain that TestNetwork syncs")
+// For measuring with more than it takes to see that it works.
+var (
+	networkBlocks  = flag.Int("network-blocks", chainLength, "length of the chain that TestNetwork syncs")
+	networkBallast = flag.Int("network-ballast", 0, "random bytes in each of its blocks")
+)
 
 var networkChain = sync.OnceValue(func() *chain {
-	if *networkBlocks == chainLength {
+	if *networkBlocks == chainLength && *networkBallast == 0 {
 		return testChain()
 	}
-	return makeChain(*networkBlocks)
+	return makeChain(*networkBlocks, *networkBallast)
 })
 
 // TestNetwork lets a geth node sync a chain from another one, one of them or both on our transport: in full and
