@@ -198,7 +198,7 @@ func (b *broadcast) add(c *Conn, it *item) (mine bool, err error) {
 	out.mu.Unlock()
 	if err != nil {
 		if b.waits {
-			it.err = err
+			it.state, it.err = finished, err // the context's end must not end it a second time
 			b.count(-1)
 		} else {
 			it.free(out)
@@ -220,7 +220,10 @@ func (b *broadcast) group(targets []Target, first, n int) {
 	owned, passed := 0, 0
 	defer func() {
 		for ; passed < owned; passed++ { // a callback panics
-			conns[passed].out.abandon(nil, new(PanicError))
+			err := new(PanicError)
+			if c := conns[passed]; c.out.abandon(nil, err) {
+				defer c.traceWriteFailed(err) // deferred, since it may panic, too
+			}
 		}
 	}()
 	for i, t := range targets {

@@ -228,3 +228,58 @@ func TestCase_N12_WaitingForAcceptIsNotHelloTime(t *testing.T) {
 		})
 	}
 }
+
+// What is not there gives an error, in a broadcast at its index, and does not keep the message from the others.
+func TestCase_N17_NilConnAndPayload(t *testing.T) {
+	for _, compressed := range []bool{false, true} {
+		for name, send := range map[string]func(conns []*Conn) []error{
+			"Broadcast": func(conns []*Conn) []error { return Broadcast(conns, 7, []byte("data")) },
+			"WriteAll":  func(conns []*Conn) []error { return WriteAll(t.Context(), targetsOf(conns), []byte("data")) },
+			"SendAll":   func(conns []*Conn) []error { return SendAll(targetsOf(conns), []byte("data")) },
+		} {
+			a, b := net.Pipe()
+			c, peer := pairOver(t, a, b)
+			c.SetSnappy(compressed)
+			peer.SetSnappy(compressed)
+			conns := make([]*Conn, 12)
+			conns[9] = c
+			read := make(chan error, 1)
+			go func() {
+				code, data, _, err := peer.Read()
+				if err == nil && (code != 7 || string(data) != "data") {
+					err = errors.New("another message")
+				}
+				read <- err
+			}()
+			errs := send(conns)
+			if err := <-read; err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if len(errs) != len(conns) {
+				t.Fatalf("%s: %v", name, errs)
+			}
+			for i, err := range errs {
+				if (err == nil) != (i == 9) {
+					t.Errorf("%s: index %d: %v", name, i, err)
+				}
+			}
+			if errs := send(nil); errs != nil {
+				t.Errorf("%s to nobody: %v", name, errs)
+			}
+			if _, err := c.WritePayload(7, nil); err == nil {
+				t.Error("WritePayload without one succeeds")
+			}
+			if err := c.SendPayload(7, nil); err == nil {
+				t.Error("SendPayload without one succeeds")
+			}
+		}
+	}
+}
+
+func targetsOf(conns []*Conn) []Target {
+	targets := make([]Target, len(conns))
+	for i, c := range conns {
+		targets[i] = Target{c, 7}
+	}
+	return targets
+}

@@ -61,7 +61,15 @@ func (d *Dialer) Dial(ctx context.Context, network, addr string, remote *ecdsa.P
 		return nil, &dialError{addr, err}
 	}
 	conn := Client(inner, remote, cfg)
-	if _, err := conn.HandshakeContext(ctx); err != nil { // which closes inner
+	done := false
+	defer func() {
+		if !done { // a callback panics, when nobody has the connection yet
+			conn.Close()
+		}
+	}()
+	_, err = conn.HandshakeContext(ctx)
+	done = true
+	if err != nil { // inner is closed
 		return nil, &dialError{addr, err}
 	}
 	return conn, nil

@@ -53,6 +53,31 @@
 // anything changes. A frame that fails authentication ends both directions and
 // closes the net.Conn.
 //
+// # Time
+//
+// Every bound holds on every net.Conn, also on one that has no deadlines or ignores them: a timer closes it.
+//
+//	Config.HandshakeTimeout     the whole handshake; in a Listener from accept on, Allow included
+//	HandshakeContext, Dial      the context bounds it, too; a Listener's Close ends it
+//	SetWriteTimeout             each call of Write on the net.Conn
+//	WriteContext, WriteAll ...  the context bounds the wait for what is before; what is being sent has SetWriteTimeout
+//	WriteLast, Accept           until the context ends
+//	SetDeadline ...             the net.Conn's own deadlines, and its error if it has none
+//
+// # Callbacks
+//
+// Every callback may end the connection or the [Listener] that it concerns, with Close: neither waits for callbacks.
+//
+//	Config.Allow                the connection's goroutine, with a place of the Listener
+//	Config.VerifyPeer           the goroutine of the handshake, with a slot of the Listener
+//	Config.KeyLogWriter         the same, without a slot; sessions with the same writer wait for it
+//	Config.OnError              a goroutine of its own
+//	Config.MessageLimit         the goroutine that calls Read
+//	Trace                       see there
+//
+// A panic in one goes on to whoever called this package. What it was in has failed then, and nothing waits for it. In a
+// goroutine of a Listener it ends the process; in one that writes for [Conn.Send], [PanicError] says it.
+//
 // # Seeing inside
 //
 // [Trace] calls back for every step of a handshake, every frame, every call of Write on the net.Conn and the

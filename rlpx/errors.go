@@ -131,7 +131,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout() && !isErrno(err)
 }
 
-// PanicError is why writing ended if the net.Conn or a callback panicked under it. Where a call of ours was
+// PanicError is why a direction ended if the net.Conn or a callback panicked under it. Where a call of ours was
 // on the stack, the panic went on to its caller, and others get this error without Value. In a goroutine of this package,
 // where nobody could see it, it was recovered.
 type PanicError struct {
@@ -141,7 +141,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string {
 	if e.Value == nil {
-		return "rlpx: a panic ended writing"
+		return "rlpx: a panic ended the direction"
 	}
-	return fmt.Sprintf("rlpx: a panic ended writing: %v", e.Value)
+	return fmt.Sprintf("rlpx: a panic ended the direction: %v", e.Value)
 }

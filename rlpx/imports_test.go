@@ -41,7 +41,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if name := d.Name(); d.IsDir() && (name == "bench" || name == "interop" || name == "examples" || name == "testdata" ||
+		if name := d.Name(); d.IsDir() && (name == "bench" || name == "interop" || name == "gethp2p" || name == "examples" || name == "testdata" ||
 			len(name) > 2 && (name[0] == '.' || name[0] == '_')) {
 			return filepath.SkipDir
 		}

@@ -1,6 +1,7 @@
 package rlpx
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -32,8 +33,13 @@ func Compress(data []byte) *Payload {
 // Len returns the size of the data in bytes, before compression.
 func (p *Payload) Len() int { return len(p.plain) }
 
+var errNilPayload = errors.New("rlpx: no payload")
+
 // setPayload makes p the message of it.
 func (it *item) setPayload(code uint64, p *Payload, compressed bool) error {
+	if p == nil {
+		return errNilPayload
+	}
 	if err := checkMessage(code, len(p.plain), compressed); err != nil {
 		return err
 	}

@@ -119,7 +119,9 @@ func (c *Conn) send(own *item) {
 		if own == nil {
 			err.Value, err.Stack = recover(), debug.Stack()
 		}
-		out.abandon(own, err)
+		if out.abandon(own, err) {
+			c.traceWriteFailed(err)
+		}
 	}()
 	for owner {
 		err := c.sendTaken()
@@ -212,10 +214,12 @@ func (out *writeHalf) cancel(it *item, err error) bool {
 	return out.unqueue(it, err)
 }
 
-// abandon ends writing when its owner gives up in a panic.
-func (out *writeHalf) abandon(own *item, err *PanicError) {
+// abandon ends writing when its owner gives up in a panic. It reports whether err is the error that ended writing.
+func (out *writeHalf) abandon(own *item, err *PanicError) (news bool) {
 	out.buf = bufpool.Buffer{} // who panicked may still use it
-	out.finish(own, err)
+	out.watchdog.end()         // the call that panicked is not under way any more
+	_, news = out.finish(own, err)
+	return news
 }
 
 // waiting reports whether something is queued.

@@ -66,6 +66,15 @@ func (in *readHalf) fail(err error) error {
 	return in.err
 }
 
+// abandon ends reading when Read gives up in a panic of the net.Conn or a callback, which goes on.
+func (in *readHalf) abandon() {
+	if in.err == nil {
+		in.err = new(PanicError)
+	}
+	in.buf, in.plain = bufpool.Buffer{}, bufpool.Buffer{} // who panicked may still use them
+	in.release()
+}
+
 // reclaim takes back the decompressed message that the last Read lent.
 func (in *readHalf) reclaim() {
 	if in.plain.Held() {
@@ -93,8 +102,21 @@ func (c *Conn) Read() (code uint64, data []byte, wireSize int, err error) {
 	}
 	in := &c.in
 	in.mu.Lock()
-	defer in.mu.Unlock()
+	clean := false
+	defer func() {
+		if !clean {
+			in.abandon()
+		}
+		in.mu.Unlock()
+	}()
+	code, data, wireSize, err = c.read()
+	clean = true
+	return code, data, wireSize, err
+}
 
+// read is Read with in.mu held.
+func (c *Conn) read() (code uint64, data []byte, wireSize int, err error) {
+	in := &c.in
 	in.reclaim()
 	if in.err == nil {
 		if err := c.ended(); err != nil {

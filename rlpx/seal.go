@@ -199,6 +199,12 @@ func (c *Conn) sendLarge(it *item, m outgoing) error {
 		if err := c.flush(); err != nil {
 			return err
 		}
+		if err := c.sendControl(); err != nil {
+			return err
+		}
+		if err := c.flush(); err != nil {
+			return err
+		}
 		return c.sendPieces(it, m, size)
 	}
 	if err := c.makeRoom(m.bound()); err != nil {

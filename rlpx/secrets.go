@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdsa"
+	"errors"
 	"hash"
 	"time"
 
@@ -56,6 +57,13 @@ func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote
 	case phaseFailed:
 		return nil, nil, c.handshakeErr
 	}
+	defer func() {
+		if c.phase.Load() == phaseNew { // a callback or the net.Conn panics
+			c.handshakeErr = &handshakeError{errPanicked}
+			c.phase.Store(phaseFailed)
+			c.Close()
+		}
+	}()
 	traced = c.traceHandshake()
 	sec, err := c.runHandshake(ctx, key, traced)
 	if err != nil {
@@ -71,6 +79,8 @@ func (c *Conn) handshakeOnce(ctx context.Context, key *ecdsa.PrivateKey) (remote
 	c.wipe(&sec)
 	return sec.Remote, traced, nil
 }
+
+var errPanicked = errors.New("rlpx: panic in a handshake")
 
 func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, traced *tracedHandshake) (handshake.Secrets, error) {
 	// A Listener has set a deadline, and ended ctx with it.

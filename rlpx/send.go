@@ -109,7 +109,7 @@ func (c *Conn) SendPayload(code uint64, p *Payload) error {
 		return err
 	}
 	compressed := c.snappy.Load()
-	if compressed && p.block == nil {
+	if p != nil && compressed && p.block == nil {
 		return c.Send(code, p.plain)
 	}
 	it := c.out.newItem()

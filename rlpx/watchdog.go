@@ -39,14 +39,22 @@ func clock() int64 {
 
 // begin and end surround a call. Only the owner of the half calls them.
 func (w *watchdog) begin() {
-	timeout := w.timeout.Load()
-	if timeout <= 0 {
-		w.since.Store(unclocked) // for SetWriteTimeout
-		return
-	}
-	w.since.Store(clock())
-	if !w.armed.Load() {
-		w.arm(time.Duration(timeout))
+	for timeout := w.timeout.Load(); ; {
+		if timeout <= 0 {
+			w.since.Store(unclocked) // for SetWriteTimeout
+		} else {
+			w.since.Store(clock())
+			if !w.armed.Load() {
+				w.arm(time.Duration(timeout))
+			}
+		}
+		// A SetWriteTimeout that did not see since is seen here.
+		now := w.timeout.Load()
+		if now == timeout {
+			return
+		}
+		timeout = now
+		w.armed.Store(false) // the timer may have been set for a longer time
 	}
 }
 

@@ -88,7 +88,7 @@
 // like, which are golang.org/x/sys/cpu's, make the tiers that need a feature unavailable. [Tiers]
 // lists what there is, and what is in use.
 //
-// Every kernel for amd64 is proved for all inputs: that it computes Keccak-f as FIPS 202
+// Every kernel is proved for all inputs: that it computes Keccak-f as FIPS 202
 // defines it and absorbs every block, that it uses no memory but its arguments
 // and its stack frame, and that no branch or address depends on data. The program in
 // _asm/proof reads the assembly files themselves. What stays trusted is Go's

@@ -115,7 +115,7 @@ func TestMain(m *testing.M) {
 
 // emulator is an environment variable with the command that runs the test binary, if this system
 // does not run it without. It is the same as go test's -exec.
-const emulator = "KECCAK_TEST_EXEC"
+const emulator = "RLPX_TEST_EXEC"
 
 // tiersWith are the tier in use and those that are available in a process whose environment
 // chooses none, and has the given addition.

@@ -208,7 +208,12 @@ func TestGethDisconnects(t *testing.T) {
 			t.Skip("no interrupt to end geth with")
 		}
 		n := startGeth(t, gethConfig{})
-		session := join(t, n, ethCapabilities(eth.ETH69), genesis().ToBlock()).ch.Session()
+		p := join(t, n, ethCapabilities(eth.ETH69), genesis().ToBlock())
+		// geth answers a peer that it has registered. Before, its end is "subprotocol error".
+		if _, err := p.fetchHeaders(step(t)); err != nil {
+			t.Fatal(err)
+		}
+		session := p.ch.Session()
 		if err := n.cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}

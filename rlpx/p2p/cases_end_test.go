@@ -74,12 +74,17 @@ func (h *hooked) config(t testing.TB) (*rlpx.Config, *SessionConfig) {
 		}
 }
 
-// live makes all callbacks be called, and ends with a peer that hangs up.
-func (h *hooked) live(t *testing.T) *Session {
+// start starts the session.
+func (h *hooked) start(t testing.TB) (*Session, *peer) {
 	cfg, sessionCfg := h.config(t)
 	ours, theirs := net.Pipe()
 	conn, p := peerOver(t, ours, theirs, cfg)
-	s := p.session(conn, sessionCfg, p.hello(5, testCaps.Caps()...))
+	return p.session(conn, sessionCfg, p.hello(5, testCaps.Caps()...)), p
+}
+
+// live makes all callbacks be called, and ends with a peer that hangs up.
+func (h *hooked) live(t *testing.T) *Session {
+	s, p := h.start(t)
 	go func() {
 		for {
 			code, _, err := p.next()

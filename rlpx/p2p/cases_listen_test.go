@@ -2,7 +2,9 @@ package p2p
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,4 +85,80 @@ func TestCase_N12_StallAtHello(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A callback may close the Listener that its session or connection comes from, and nobody waits for ever.
+func TestCase_N7_CallbackClosesListener(t *testing.T) {
+	for _, name := range []string{
+		"SessionTrace.Started", "rlpx.Trace.HandshakeDone", "rlpx.Trace.FrameRead", "rlpx.Trace.Flushed", "rlpx.Config.MessageLimit",
+		"rlpx.Config.VerifyPeer", "rlpx.Config.Allow", "rlpx.Config.OnError", "Capability.Handle", "SessionTrace.Ended",
+	} {
+		for _, end := range []string{"Close", "End"} {
+			t.Run(name+"/"+end, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var l *Listener
+					var entered, left atomic.Bool
+					called := func(c string) {
+						if c != name || !entered.CompareAndSwap(false, true) {
+							return
+						}
+						if end == "Close" {
+							l.Close()
+						} else {
+							l.End()
+						}
+						left.Store(true)
+					}
+					caps := append(Capabilities(nil), testCaps...)
+					caps[0].Handle = func(*Channel, uint64, []byte) error { called("Capability.Handle"); return nil }
+					cfg := &SessionConfig{Capabilities: caps, Trace: &SessionTrace{
+						Started: func(*Session) { called("SessionTrace.Started") },
+						Ended:   func(*Session, error) { called("SessionTrace.Ended") },
+					}}
+					inner, key := newPipes(), newKey(t)
+					connCfg := &rlpx.Config{Key: key,
+						Allow:        func(net.Addr) error { called("rlpx.Config.Allow"); return nil },
+						VerifyPeer:   func(*ecdsa.PublicKey) error { called("rlpx.Config.VerifyPeer"); return nil },
+						OnError:      func(net.Addr, error) { called("rlpx.Config.OnError") },
+						MessageLimit: func(uint64) int { called("rlpx.Config.MessageLimit"); return 1 << 20 },
+						Trace: &rlpx.Trace{
+							HandshakeDone: func(*rlpx.Conn, time.Duration, error) { called("rlpx.Trace.HandshakeDone") },
+							FrameRead:     func(*rlpx.Conn, rlpx.TraceFrame) { called("rlpx.Trace.FrameRead") },
+							Flushed:       func(*rlpx.Conn, rlpx.TraceFlush) { called("rlpx.Trace.Flushed") },
+						},
+					}
+					l = NewListener(rlpx.NewListener(inner, connCfg), connCfg, cfg)
+					conn := inner.dial()
+					go func() {
+						defer conn.Close()
+						peer := rlpx.Client(conn, &key.PublicKey, &rlpx.Config{Key: newKey(t)})
+						if _, err := peer.HandshakeContext(t.Context()); err != nil {
+							return
+						}
+						if name == "rlpx.Config.OnError" {
+							peer.Write(HelloCode, nil) // malformed
+							return
+						}
+						s, err := NewSession(t.Context(), peer, testConfig())
+						if err != nil {
+							return
+						}
+						s.Capability("aaa").Send(0, nil)
+						time.Sleep(time.Second)
+						s.Close()
+					}()
+					time.Sleep(2 * time.Second)
+					start := time.Now()
+					l.Close()
+					if took := time.Since(start); took > closeTimeout {
+						t.Errorf("Close takes %v", took)
+					}
+					time.Sleep(closeTimeout)
+					if !entered.Load() || !left.Load() {
+						t.Errorf("entered %v, left %v", entered.Load(), left.Load())
+					}
+				})
+			})
+		}
+	}
 }

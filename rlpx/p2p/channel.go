@@ -31,11 +31,21 @@ func newChannel(s *Session, shared Shared) *Channel {
 	return &Channel{session: s, shared: shared, arrived: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// Shared returns the capability.
-func (ch *Channel) Shared() Shared { return ch.shared }
+// Shared returns the capability, a zero one for a nil Channel.
+func (ch *Channel) Shared() Shared {
+	if ch == nil {
+		return Shared{}
+	}
+	return ch.shared
+}
 
-// Session returns the session that ch is of.
-func (ch *Channel) Session() *Session { return ch.session }
+// Session returns the session that ch is of, nil for a nil Channel.
+func (ch *Channel) Session() *Session {
+	if ch == nil {
+		return nil
+	}
+	return ch.session
+}
 
 // Read returns the next message of the capability: its id and its data, which belongs to the
 // caller and is never nil without an error. Of several goroutines that read, each message goes to

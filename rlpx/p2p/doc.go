@@ -31,6 +31,29 @@
 //
 // Both own the connection once they are called, up to closing it on error, and tell the peer why.
 //
+// # Time
+//
+// Every bound holds on every net.Conn, also on one that has no deadlines or ignores them: a timer closes it.
+//
+//	Handshake, NewSession         the context, else what is left of rlpx.Config.HandshakeTimeout, else HelloTimeout;
+//	                              then up to a second for our Disconnect
+//	SessionConfig.ReadTimeout     from one message of the peer to the end of the next; a Ping is due after half of it
+//	SessionConfig.WriteTimeout    each call of Write on the net.Conn
+//	SessionConfig.StallTimeout    a full queue
+//	Disconnect, Close, Refuse     about a second, whatever the peer or a callback does
+//
+// # Callbacks
+//
+// Every callback may end its session with End, Disconnect or Close, and so may those of rlpx.Config: none of these waits for
+// callbacks, but Done does.
+//
+//	Capability.Handle             the session's reader; what it waits for keeps all messages waiting
+//	SessionTrace.Started          the goroutine that calls NewSession
+//	SessionTrace.Pong, Stalled    the session's reader
+//	SessionTrace.Ended            a goroutine of its own; Done is closed after it
+//
+// A panic in the reader's goroutine ends the process, as it does in any goroutine that a program starts.
+//
 // # Codecs
 //
 // The codecs here are pure: they neither hold nor touch a connection. Append functions add one

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-rlpx/transport/rlpx"
 )
@@ -97,14 +98,27 @@ func (l *Listener) Accept(ctx context.Context) (*Session, error) {
 }
 
 // Close ends the listener, every connection that is busy with Hello, and with DiscQuitting every session that Accept has not returned. It waits
-// until all goroutines have ended, which takes about a second at most. It must not be called by a callback of the
-// listener, for whose return it might wait: there, use End.
+// until all goroutines have ended, which takes about a second. It waits no longer than two, for the sake of a callback
+// that calls it and that it would wait for; callbacks had better use End.
 func (l *Listener) Close() error {
 	l.End()
 	err := l.inner.Close()
-	l.active.Wait()
+	over := make(chan struct{})
+	go func() {
+		l.active.Wait()
+		close(over)
+	}()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+	}
 	return err
 }
+
+// closeTimeout is more than the end of a session or of a Hello takes.
+const closeTimeout = 2 * disconnectTimeout
 
 // End is Close without the wait.
 func (l *Listener) End() { l.end(net.ErrClosed) }

@@ -54,6 +54,9 @@ func (s *Session) tick() {
 func (s *Session) again(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.writeErr != nil { // perhaps since d was computed
+		d = min(d, disconnectTimeout)
+	}
 	if s.err == nil {
 		s.timer.Reset(d)
 	}

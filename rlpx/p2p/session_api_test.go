@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -307,8 +308,8 @@ func TestSessionTrace(t *testing.T) {
 	})
 }
 
-// A nil Channel, which a capability that is not shared gives, is an error everywhere.
-func TestNilChannel(t *testing.T) {
+// A nil Channel, which a capability that is not shared gives, is an error everywhere; in a Broadcast, at its index.
+func TestCase_N17_NilChannel(t *testing.T) {
 	s, _ := pipe.session(t, nil)
 	ch := s.Capability("none")
 	_, _, readErr := ch.Read(t.Context())
@@ -319,6 +320,30 @@ func TestNilChannel(t *testing.T) {
 		"Broadcast": Broadcast(t.Context(), []*Channel{ch}, 0, nil)[0], "SendAll": SendAll([]*Channel{ch}, 0, nil)[0],
 	} {
 		if !errors.Is(err, ErrNotShared) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if ch.Session() != nil || ch.Shared().Length != 0 {
+		t.Error("a nil Channel is of something")
+	}
+	if text := fmt.Sprintf("%v %+v", ch, ch); strings.Contains(text, "PANIC") {
+		t.Error(text)
+	}
+	a, b := pipe.sessions(t, testConfig(), testConfig())
+	for name, send := range map[string]func(channels []*Channel) []error{
+		"Broadcast": func(channels []*Channel) []error { return Broadcast(t.Context(), channels, 0, []byte("data")) },
+		"SendAll":   func(channels []*Channel) []error { return SendAll(channels, 0, []byte("data")) },
+	} {
+		got := make(chan error, 1)
+		go func() {
+			_, _, err := b.Capability("aaa").Read(t.Context())
+			got <- err
+		}()
+		errs := send([]*Channel{nil, a.Capability("aaa"), nil})
+		if len(errs) != 3 || !errors.Is(errs[0], ErrNotShared) || errs[1] != nil || !errors.Is(errs[2], ErrNotShared) {
+			t.Errorf("%s: %v", name, errs)
+		}
+		if err := <-got; err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// amd64 is the instruction set of kernels_amd64.s. Operands are in the order of Go's assembler, which is
-// Intel's from right to left.
+// amd64 is the instruction set of kernels_amd64.s. Operands are in the order of Go's assembler,
+// which is Intel's from right to left.
 func amd64() *arch {
 	a := &arch{
 		name:       "amd64",
@@ -31,7 +31,8 @@ func amd64() *arch {
 	return a
 }
 
-// General registers, in the order of their encoding. SP is not among them, and a kernel must not write BP.
+// General registers, in the order of their encoding. SP is not among them, and a kernel must
+// not write BP.
 var amd64Names = strings.Fields("AX CX DX BX _ BP SI DI R8 R9 R10 R11 R12 R13 R14 R15")
 
 const amd64BP = 5
@@ -107,7 +108,8 @@ var evexOnly = map[string]bool{
 	"VPERMT2Q": true, "VEXTRACTI32X4": true, "VINSERTI32X4": true, "VEXTRACTI64X4": true, "VINSERTI64X4": true,
 }
 
-// avx2From are those that need AVX2 only with 256 bits; the others of AVX2 and AVX do not depend on the width.
+// avx2From are those that need AVX2 only with 256 bits; the others of AVX2 and AVX do not
+// depend on the width.
 var avx2Only = map[string]bool{"VPERMQ": true, "VINSERTI128": true, "VEXTRACTI128": true, "VPBROADCASTQ": true}
 
 // avxAnyWidth are those that AVX has with 256 bits, too.

@@ -47,7 +47,7 @@ func operands(in *instr, n int) error {
 		}
 	}
 	if len(in.args) != n || inMemory > 1 {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func amd64General() map[string]model {
 				return err
 			}
 			if !in.args[1].is(general) || in.args[0].kind != opImmediate && !in.args[0].is(general) {
-				return fmt.Errorf("these operands are not known")
+				return errOperands
 			}
 			v, err := m.get(in.args[0])
 			if err != nil {
@@ -195,7 +195,7 @@ func amd64General() map[string]model {
 				return err
 			}
 			if !in.args[0].is(general) || !in.args[1].is(general) {
-				return fmt.Errorf("these operands are not known")
+				return errOperands
 			}
 			a, b := *m.generalRef(in.args[0].reg), *m.generalRef(in.args[1].reg)
 			if in.args[0].reg == in.args[1].reg { // zero, whatever it was
@@ -215,7 +215,7 @@ func amd64General() map[string]model {
 		},
 		"LEAQ": func(m *machine, in *instr) error {
 			if len(in.args) != 2 || in.args[0].kind == opParam {
-				return fmt.Errorf("these operands are not known")
+				return errOperands
 			}
 			p, err := m.locate(in.args[0])
 			if err != nil {
@@ -266,7 +266,7 @@ func amd64General() map[string]model {
 		},
 		"RORXQ": func(m *machine, in *instr) error {
 			if err := operands(in, 3); err != nil || in.args[0].kind != opImmediate {
-				return fmt.Errorf("these operands are not known")
+				return errOperands
 			}
 			v, err := m.get(in.args[1])
 			if err != nil {
@@ -341,7 +341,7 @@ var jumpNames = map[string]string{
 func jumpIf(condition func(f flags) tri) model {
 	return func(m *machine, in *instr) error {
 		if len(in.args) != 1 || in.args[0].kind != opLabel {
-			return fmt.Errorf("these operands are not known")
+			return errOperands
 		}
 		switch condition(m.flags) {
 		case yes:

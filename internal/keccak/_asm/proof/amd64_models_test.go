@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// amd64Function executes one instruction between loading and storing all registers. BP has the context.
+// amd64Function executes one instruction between loading and storing all registers. BP has the
+// context.
 func amd64Function(n int, in string, wide bool, tables []string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "\t"+format+"\n", args...) }
@@ -74,6 +75,10 @@ func amd64Function(n int, in string, wide bool, tables []string) string {
 		for i := range masks {
 			line("KMOVW K%d, %s", i, at(ctxMask+i))
 		}
+	}
+	for i := 1; i < 4; i++ {
+		line("MOVQ a%d+%d(FP), AX", i, laneBytes*i)
+		line("MOVQ AX, %s", at(ctxArgs+i))
 	}
 	for i := range frameWords {
 		line("MOVQ %d(SP), AX", laneBytes*i)

@@ -8,13 +8,13 @@ import (
 
 // The models of moves between vector registers, memory and mask registers.
 
-// moveVector is a move of all lanes of a register. An aligned one needs an address that is a multiple of
-// the width.
+// moveVector is a move of all lanes of a register. An aligned one needs an address that is a
+// multiple of the width.
 func moveVector(aligned, maskable bool) model {
 	return func(m *machine, in *instr) error {
 		e, err := m.decode(in, 1)
 		if err != nil || e.masked && !maskable {
-			return fmt.Errorf("these operands are not known")
+			return errOperands
 		}
 		src := e.src[0]
 		if !e.dst.is(vector) {
@@ -54,7 +54,7 @@ func moveVector(aligned, maskable bool) model {
 func (m *machine) storeVector(e *evex, aligned bool) error {
 	src := e.src[0]
 	if !src.is(vector) || e.zero {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	p, err := m.locate(e.dst)
 	if err != nil {
@@ -99,7 +99,7 @@ func (m *machine) movedAll(v []value) []value {
 func moveLow(m *machine, in *instr) error {
 	e, err := m.decode(in, 1)
 	if err != nil || e.masked {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	src := e.src[0]
 	var v value
@@ -107,7 +107,7 @@ func moveLow(m *machine, in *instr) error {
 	case src.is(vector) && src.reg.size == 16:
 		v = m.vector[src.reg.n][0]
 	case src.is(vector):
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	default:
 		if v, err = m.get(src); err != nil {
 			return err
@@ -117,11 +117,11 @@ func moveLow(m *machine, in *instr) error {
 	switch {
 	case !e.dst.is(vector):
 		if !src.is(vector) {
-			return fmt.Errorf("these operands are not known")
+			return errOperands
 		}
 		return m.put(e.dst, v)
 	case e.dst.reg.size != 16:
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	return m.write(&e, []value{v, number(0)})
 }
@@ -130,7 +130,7 @@ func moveLow(m *machine, in *instr) error {
 func moveHigh(m *machine, in *instr) error {
 	if len(in.args) == 2 {
 		if !in.args[0].is(vector) || in.args[0].reg.size != 16 {
-			return fmt.Errorf("these operands are not known")
+			return errOperands
 		}
 		p, err := m.locate(in.args[1])
 		if err != nil {
@@ -140,7 +140,7 @@ func moveHigh(m *machine, in *instr) error {
 	}
 	e, err := m.decode(in, 2)
 	if err != nil || e.masked || !e.dst.is(vector) || e.lanes != 2 {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	low, err := m.vectorOf(e.src[1], 2)
 	if err != nil {
@@ -160,7 +160,7 @@ func insert(m *machine, in *instr) error {
 		return err
 	}
 	if e.src[0].kind != opImmediate || e.lanes < 4 {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	part, err := m.vectorOf(e.src[1], 2)
 	if err != nil {
@@ -180,11 +180,11 @@ func insert(m *machine, in *instr) error {
 func extract(m *machine, in *instr) error {
 	e, err := m.decode(in, 2)
 	if err != nil || e.masked {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	src := e.src[1]
 	if e.src[0].kind != opImmediate || !src.is(vector) || !e.dst.is(vector) || e.lanes != 2 || src.reg.size < 32 {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	at := int(e.src[0].imm) & (src.reg.size/16 - 1) * 2
 	return m.write(&e, m.movedAll(m.vector[src.reg.n][at:at+2]))
@@ -197,7 +197,7 @@ func broadcast(m *machine, in *instr) error {
 		return err
 	}
 	if !e.dst.is(vector) {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	var v []value
 	if src := e.src[0]; src.is(vector) {
@@ -215,7 +215,7 @@ func broadcast(m *machine, in *instr) error {
 // moveMask is KMOVW, from a general register.
 func moveMask(m *machine, in *instr) error {
 	if len(in.args) != 2 || !in.args[0].is(general) || !in.args[1].is(maskReg) {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	v := *m.generalRef(in.args[0].reg)
 	v, err := m.combine(func(f []form) (form, bool) { return f[0].mask(0xFFFF), true }, v)
@@ -226,7 +226,7 @@ func moveMask(m *machine, in *instr) error {
 // clearUppers is VZEROUPPER: all but the lower 128 bits of the first 16 registers.
 func clearUppers(m *machine, in *instr) error {
 	if len(in.args) != 0 {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	for i := range 16 {
 		for j := 2; j < maxLanes; j++ {

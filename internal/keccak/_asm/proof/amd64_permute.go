@@ -4,8 +4,8 @@ import "fmt"
 
 // The models of instructions that bring lanes to other places.
 
-// pick is an instruction each of whose lanes is one of its sources' lanes. f says which source and which lane,
-// given the lane of the result; control is the immediate, or less than zero.
+// pick is an instruction each of whose lanes is one of its sources' lanes. f says which source
+// and which lane, given the lane of the result; control is the immediate, or less than zero.
 func pick(sources int, f func(control int64, lanes, i int) (source, lane int)) model {
 	return func(m *machine, in *instr) error {
 		n := sources
@@ -30,7 +30,7 @@ func pick(sources int, f func(control int64, lanes, i int) (source, lane int)) m
 		for i := range result {
 			s, lane := f(control, e.lanes, i)
 			if s < 0 {
-				return fmt.Errorf("these operands are not known")
+				return errOperands
 			}
 			result[i] = m.moved(src[s][lane])
 		}
@@ -46,7 +46,8 @@ func (m *machine) moved(v value, by ...value) value {
 	return v
 }
 
-// unpack takes the lower or the upper lanes of each 128 bits. The assembler's second source comes first.
+// unpack takes the lower or the upper lanes of each 128 bits. The assembler's second source
+// comes first.
 func unpack(upper int) model {
 	return pick(2, func(control int64, lanes, i int) (int, int) {
 		if control >= 0 {
@@ -64,7 +65,7 @@ func indexed(indexIsDst bool) model {
 			return err
 		}
 		if !e.dst.is(vector) {
-			return fmt.Errorf("these operands are not known")
+			return errOperands
 		}
 		var table [2][]value
 		if table[1], err = m.vectorOf(e.src[0], e.lanes); err != nil {
@@ -103,7 +104,7 @@ func permuteLanes(m *machine, in *instr) error {
 		return err
 	}
 	if e.lanes < 4 {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	control, src := e.src[0], e.src[1]
 	var index []value
@@ -135,14 +136,15 @@ func permuteLanes(m *machine, in *instr) error {
 	return m.write(&e, result)
 }
 
-// blend takes lanes of the assembler's first source where the mask is set, and of the second elsewhere.
+// blend takes lanes of the assembler's first source where the mask is set, and of the second
+// elsewhere.
 func blend(m *machine, in *instr) error {
 	e, err := m.decode(in, 2)
 	if err != nil {
 		return err
 	}
 	if !e.masked || e.zero {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	set, err := m.vectorOf(e.src[0], e.lanes)
 	if err != nil {
@@ -164,8 +166,8 @@ func blend(m *machine, in *instr) error {
 	return m.write(&e, result)
 }
 
-// gatherParts makes lanes of parts of lanes: from(i, j) is the lane that part j of lane i comes from and which part of it, of
-// the given number of bits, or a part less than zero for zeros.
+// gatherParts makes lanes of parts of lanes: from(i, j) is the lane that part j of lane i comes
+// from and which part of it, of the given number of bits, or a part less than zero for zeros.
 func (m *machine) gatherParts(src []value, bits int, from func(i, j int) (lane, part int), by []value) ([]value, error) {
 	result := make([]value, len(src))
 	for i := range result {
@@ -196,7 +198,7 @@ func (m *machine) gatherParts(src []value, bits int, from func(i, j int) (lane, 
 func shuffleBytes(m *machine, in *instr) error {
 	e, err := m.decode(in, 2)
 	if err != nil || e.masked {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	control, err := m.vectorOf(e.src[0], e.lanes)
 	if err != nil {
@@ -228,7 +230,7 @@ func shuffleBytes(m *machine, in *instr) error {
 func shuffleWords(m *machine, in *instr) error {
 	e, err := m.decode(in, 2)
 	if err != nil || e.masked || e.src[0].kind != opImmediate {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	src, err := m.vectorOf(e.src[1], e.lanes)
 	if err != nil {

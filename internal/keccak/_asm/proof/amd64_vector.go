@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The models of arithmetic on vectors of 64-bit lanes. Writing a vector register clears its bits beyond the
-// width of the instruction.
+// The models of arithmetic on vectors of 64-bit lanes. Writing a vector register clears its
+// bits beyond the width of the instruction.
 
 // An evex is the operands of a vector instruction.
 type evex struct {
@@ -41,7 +41,7 @@ func (m *machine) decode(in *instr, n int) (e evex, err error) {
 		args = args[:len(args)-1]
 	}
 	if len(args) != n || e.zero && !e.masked {
-		return e, fmt.Errorf("these operands are not known")
+		return e, errOperands
 	}
 	e.src = args
 	if e.dst.is(vector) {
@@ -88,7 +88,7 @@ func (m *machine) broadcastOf(o operand, lanes int) ([]value, error) {
 // write writes lanes to the destination of an instruction, as far as the mask says.
 func (m *machine) write(e *evex, lanes []value) error {
 	if !e.dst.is(vector) {
-		return fmt.Errorf("these operands are not known")
+		return errOperands
 	}
 	old := &m.vector[e.dst.reg.n]
 	for i := range old {
@@ -100,7 +100,7 @@ func (m *machine) write(e *evex, lanes []value) error {
 		case e.zero:
 			old[i] = number(0)
 		}
-		if e.masked && i < len(lanes) {
+		if e.masked && i < len(lanes) && e.on(i) {
 			old[i].cone = m.cone([]value{old[i], e.mask})
 		}
 	}
@@ -110,9 +110,9 @@ func (m *machine) write(e *evex, lanes []value) error {
 	return nil
 }
 
-// laneByLane is an instruction whose lanes are functions of the same lanes of its sources, and of the
-// destination, which is the last value that f gets. With broadcast, the first source is one word in
-// memory.
+// laneByLane is an instruction whose lanes are functions of the same lanes of its sources, and
+// of the destination, which is the last value that f gets. With broadcast, the first source is
+// one word in memory.
 func laneByLane(sources int, broadcast bool, f func(m *machine, imm int64, v []value) (value, error)) model {
 	return func(m *machine, in *instr) error {
 		n := sources
@@ -124,7 +124,7 @@ func laneByLane(sources int, broadcast bool, f func(m *machine, imm int64, v []v
 			return err
 		}
 		if !e.dst.is(vector) {
-			return fmt.Errorf("these operands are not known")
+			return errOperands
 		}
 		imm := int64(-1)
 		if n > sources {
@@ -161,7 +161,7 @@ func laneByLane(sources int, broadcast bool, f func(m *machine, imm int64, v []v
 func noImmediate(f func(m *machine, v []value) (value, error)) func(*machine, int64, []value) (value, error) {
 	return func(m *machine, imm int64, v []value) (value, error) {
 		if imm >= 0 {
-			return value{}, fmt.Errorf("these operands are not known")
+			return value{}, errOperands
 		}
 		return f(m, v)
 	}

@@ -2,14 +2,15 @@ package main
 
 import "fmt"
 
-// The atoms of the proof. Each has a number, in this order: zero is none; lane i of
-// state s after n rounds of the permutation at hand; lane i of the block of state s that is to be
-// absorbed after it; and others, which stand for anything at all.
+// The atoms of the proof. Each has a number, in this order: zero is none; the return address;
+// lane i of state s after n rounds of the permutation at hand; lane i of the block of state s
+// that is to be absorbed after it; and others, which stand for anything at all.
 
 const (
 	maxStates   = 8
 	levels      = roundCount + 1
 	laneAtoms   = 32 // numbers for the lanes of one state at one level, a few unused
+	linkAtom    = 1  // the address that a kernel returns to
 	firstLane   = laneAtoms
 	firstBlock  = firstLane + maxStates*levels*laneAtoms
 	firstOther  = firstBlock + maxStates*laneAtoms
@@ -54,6 +55,8 @@ func (o *others) add(format string, a, b any) (form, error) {
 // name describes an atom.
 func (o *others) name(atom int) string {
 	switch {
+	case atom == linkAtom:
+		return "the return address"
 	case isLane(atom):
 		s, level, i := laneOf(atom)
 		return fmt.Sprintf("lane (%d, %d) of state %d after %d rounds", i%5, i/5, s, level)

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A contract is what a kernel is to do, beyond what all of them are: it permutes or only digests states
-// that are in its arguments. Where it has a parameter blocks, it then absorbs as many blocks: it xors each into the
-// first 17 lanes and permutes again.
+// A contract is what a kernel is to do, beyond what all of them are: it permutes or only
+// digests states that are in its arguments. Where it has a parameter blocks, it then absorbs as
+// many blocks: it xors each into the first 17 lanes and permutes again.
 type contract struct {
 	params   string // names and types
 	features []string
 	states   []stateArg
 	digests  []digestArg
-	// head is the label that a kernel with blocks is at before every permutation. It is only a hint: the
-	// proof finds by itself what holds there, and fails if that is not enough.
+	// head is the label that a kernel with blocks is at before every permutation. It is only a
+	// hint: the proof finds by itself what holds there, and fails if that is not enough.
 	head string
 }
 
@@ -101,6 +101,13 @@ var contracts = map[string]contract{
 	"digestPermuteAVX512": digestPermute(featBMI1, featBMI2, feat512F, feat512VL),
 	"digest2AVX512":       digest2(featBMI1, featBMI2, feat512F, feat512VL),
 	"permute4AVX512":      group(4, "permute", featBMI1, featBMI2, feat512F, feat512VL),
+	"permuteSHA3":         single("permute", featSHA3),
+	"permute2SHA3":        group(2, "permute", featSHA3),
+	"digestSHA3":          digest(featSHA3),
+	"digestPermuteSHA3":   digestPermute(featSHA3),
+	"digest2SHA3":         digest2(featSHA3),
+	"permuteScalar":       single("permute"),
+	"readMIDR":            {params: "out *uint64"}, // no more than that it writes there
 	"permute8AVX512":      group(8, "permute", featBMI1, featBMI2, feat512F, feat512VL),
 }
 
@@ -143,6 +150,9 @@ type run struct {
 func (c *contract) machine(k *kernel, o *others, tr *trace, r run) (*machine, error) {
 	m := &machine{k: k, others: o, trace: tr, low: r.low, high: r.high, regions: map[string]*region{}}
 	add := func(g *region) *region {
+		if m.regions[g.name] != nil {
+			panic("two regions are called " + g.name)
+		}
 		m.regions[g.name] = g
 		return g
 	}
@@ -164,6 +174,7 @@ func (c *contract) machine(k *kernel, o *others, tr *trace, r run) (*machine, er
 	frame := add(newRegion(frameName, k.frame))
 	frame.writable, frame.based, frame.base = true, true, r.frameBase
 	arguments := add(newRegion(argumentsName, k.args))
+	arguments.writable = true // as parameters of Go functions are
 	inMemory := func(g *region) value { return value{kind: address, region: g} }
 	m.stack = inMemory(frame)
 	if err := anything(frame.cells, "%s, lane %d at the start", frameName); err != nil {

@@ -59,8 +59,8 @@ func (k *kernel) text(line int) string {
 	return "?"
 }
 
-// suspects are the lines that all failures depend on, but nothing that is right; or, if there are none,
-// that all failures depend on, which says less.
+// suspects are the lines that all failures depend on, but nothing that is right; or, if there
+// are none, that all failures depend on, which says less.
 func suspects(failed []*cone, right *cone) (lines []int, sharp bool) {
 	var common, best []int
 	for _, line := range failed[0].lines() {
@@ -131,6 +131,9 @@ func (t *trace) explainRound(c cut) error {
 	if t.m.found[c.state][c.level] == 1<<laneCount-1 {
 		return nil
 	}
+	if clashes := t.clashes(cut{c.state, c.level - 1}); len(clashes) > 0 {
+		return &diagnosis{k: t.k, what: fmt.Sprintf("two lanes of state %d are stored in one place after round %d", c.state, c.level-1), suspects: clashes, sharp: true}
+	}
 	var missing []step
 	for i, lane := range rounds.lane {
 		if t.m.found[c.state][c.level]>>i&1 == 0 {
@@ -183,6 +186,9 @@ func (t *trace) roundDiagnosis(c cut, missing []step, near []candidate) *diagnos
 	for _, s := range missing {
 		names = append(names, s.name)
 	}
+	if len(missing) == laneCount {
+		names = []string{"any lane"}
+	}
 	d := &diagnosis{k: t.k, what: fmt.Sprintf("round %d of state %d: nothing computes %s as specified", c.level, c.state, strings.Join(names, ", "))}
 	if len(near) > 0 {
 		if near[0].line > 0 {
@@ -217,12 +223,14 @@ func (t *trace) dropIn(v form) (first drop, ok bool) {
 // the first round depend on.
 func (t *trace) explainDrops(turn int) error {
 	var why []string
+	var stores []int
 	var failed []*cone
 	var right *cone
 	for name, d := range t.drops {
 		if d.turn == turn && d.lane && t.isUsed(name) {
 			why = append(why, name)
 			right = d.held
+			stores = append(stores, d.stores...)
 			if d.cone != nil {
 				failed = append(failed, d.cone)
 			}
@@ -235,6 +243,9 @@ func (t *trace) explainDrops(turn int) error {
 	}
 	if len(failed) > 0 {
 		d.suspects, d.sharp = suspects(failed, right)
+	}
+	if len(why) <= 8 { // states
+		d.suspects = append(stores, d.suspects...)
 	}
 	return d
 }
@@ -261,8 +272,8 @@ func (t *trace) isUsed(name string) bool {
 // maxRepairs is how many changes are tried.
 const maxRepairs = 300
 
-// tryRepairs looks for a change of one instruction, or an exchange with its neighbour, that makes the kernel right. It
-// begins with the suspects and with constants.
+// tryRepairs looks for a change of one instruction, or an exchange with its neighbour, that
+// makes the kernel right. It begins with the suspects and with constants.
 func (d *diagnosis) tryRepairs() {
 	order := func(i int) int {
 		in := &d.k.code[i]

@@ -19,8 +19,8 @@ func randomForm(r *rand.Rand) form {
 	return v
 }
 
-// TestForms compares what is done with forms with what is done with numbers: each operation, on random
-// forms, evaluated with random atoms.
+// TestForms compares what is done with forms with what is done with numbers: each operation, on
+// random forms, evaluated with random atoms.
 func TestForms(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 20000 {
@@ -58,8 +58,8 @@ func TestForms(t *testing.T) {
 		}
 		three, ok := ternary(table, a, b, c)
 		check("ternary", three, ok, want)
-		// Forms are equal exactly if the functions are. Random numbers tell functions of this size apart, unless
-		// they differ in few bits.
+		// Forms are equal exactly if the functions are. Random numbers tell functions of this
+		// size apart, unless they differ in few bits.
 		if a.equal(b) != a.xor(b).equal(form{}) || a.equal(b) && x != y {
 			t.Fatalf("%v and %v", a, b)
 		}

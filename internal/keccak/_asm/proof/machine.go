@@ -101,11 +101,15 @@ type machine struct {
 	recognized int                       // step of the last time
 }
 
-// Limits that stop kernels which go wrong: for all instructions, and for those that find no lane of a round.
+// Limits that stop kernels which go wrong: for all instructions, and for those that find no
+// lane of a round.
 const (
 	maxSteps = 60000
 	maxStall = 300
 )
+
+// errOperands says that an instruction has operands that its model does not know.
+var errOperands = errors.New("these operands are not known")
 
 // errStalled says that values are no lanes of a round any more.
 var errStalled = errors.New("computes no lane of a round any more")
@@ -187,7 +191,14 @@ func (m *machine) unknown(why string, from ...value) (value, error) {
 // result is f as a value. If it is a lane of the specification it is that lane from now on.
 func (m *machine) result(f form, from ...value) (value, error) {
 	if len(f.terms) > maxTerms {
-		return m.unknown("a form of too many terms", from...)
+		if v, ok := m.same[fmt.Sprint(f)]; ok {
+			return v, nil
+		}
+		v, err := m.unknown("a form of too many terms", from...)
+		if m.same != nil {
+			m.same[fmt.Sprint(f)] = v
+		}
+		return v, err
 	}
 	if s, level, i, n, complement, ok := rounds.recognize(f); ok {
 		v := value{form: atomForm(laneAtom(s, level, i)).rotate(n)}
@@ -216,7 +227,8 @@ func wordsOnly(values ...value) ([]form, bool) {
 	return forms, true
 }
 
-// combine applies f to words. What f cannot express, and whatever is done with addresses, is unknown.
+// combine applies f to words. What f cannot express, and whatever is done with addresses, is
+// unknown.
 func (m *machine) combine(f func(v []form) (form, bool), from ...value) (value, error) {
 	forms, ok := wordsOnly(from...)
 	if !ok {

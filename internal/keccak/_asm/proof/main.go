@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 )
 
@@ -14,6 +15,7 @@ func main() {
 	mutants := flag.Bool("mutate", false, "change the kernels and see that the proof fails")
 	sample := flag.Int("sample", 0, "with -mutate: how many changes to try; 0 is all")
 	seed := flag.Uint64("seed", 1, "with -sample: which ones")
+	only := flag.String("kernels", "", "with -mutate: a regular expression for their names")
 	flag.Parse()
 	if *mutants {
 		files, err := parseFiles(*dir)
@@ -21,7 +23,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		if n, err := mutate(os.Stdout, files, *sample, *seed); n > 0 || err != nil {
+		if n, err := mutate(os.Stdout, files, regexp.MustCompile(*only), *sample, *seed); n > 0 || err != nil {
 			fmt.Fprintln(os.Stderr, n, "mutants are not explained", err)
 			os.Exit(1)
 		}
@@ -33,12 +35,14 @@ func main() {
 	}
 }
 
-// sources are the assembly files of package keccak. Their functions are declared in Go files of the same names.
+// sources are the assembly files of package keccak. Their functions are declared in Go files of
+// the same names.
 var sources = []struct {
 	name string
 	arch *arch
 }{
 	{"kernels_amd64", amd64()},
+	{"kernels_arm64", arm64()},
 }
 
 // parseFiles reads all of them.

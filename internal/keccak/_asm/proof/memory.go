@@ -42,6 +42,8 @@ func (m *machine) locate(o operand) (place, error) {
 			}
 		}
 		return place{}, fmt.Errorf("no parameter %s", o.text)
+	case opLocal:
+		return place{region: m.regions[frameName], offset: m.k.frame + o.disp}, nil
 	case opMemory:
 	default:
 		return place{}, fmt.Errorf("%s is not in memory", o.text)

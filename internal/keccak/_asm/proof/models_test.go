@@ -12,9 +12,10 @@ import (
 	"testing"
 )
 
-// The tests of this file compare the models of instructions with the processor. For each form of instruction
-// in the assembly files they make a function that sets all registers, executes the instruction, and
-// stores all registers. A program calls these functions with random contents.
+// The tests of this file compare the models of instructions with the processor. For each form
+// of instruction in the assembly files they make a function that sets all registers, executes
+// the instruction, and stores all registers. A program calls these functions with random
+// contents.
 
 // A context is what such a function is given and gives back, in words.
 const (
@@ -55,7 +56,8 @@ type processor struct {
 	generals []int
 }
 
-// A shape is one form of an instruction: what it is but for the numbers of registers, offsets and labels.
+// A shape is one form of an instruction: what it is but for the numbers of registers, offsets
+// and labels.
 type shape struct {
 	key    string
 	in     instr
@@ -77,6 +79,9 @@ func shapesOf(f *file) (all []*shape) {
 			var describe func(o operand)
 			describe = func(o operand) {
 				key += fmt.Sprintf(" %d%s%s", o.kind, o.shift, o.lanes)
+				if o.shift != "" {
+					key += fmt.Sprint(o.imm % 8)
+				}
 				if o.kind == opImmediate && in.op != "MOVQ" && in.op != "MOVL" && in.op != "MOVD" {
 					key += fmt.Sprint("$", o.imm)
 				}
@@ -181,7 +186,8 @@ var functions = []func(c *context, a1, a2, a3 uint64){
 	return program
 }
 
-// withExtras adds instructions to a file that its kernels do not have, but that there are models of.
+// withExtras adds instructions to a file that its kernels do not have, but that there are
+// models of.
 func withExtras(t *testing.T, f *file, lines string) *file {
 	t.Helper()
 	extra, err := parseSource("extra.s", "TEXT ·extra(SB), NOSPLIT, $0-0\nlabel:\n"+lines, f.arch)
@@ -219,7 +225,7 @@ func (p *processor) compareModels(t *testing.T, f *file) {
 	var trials []*trial
 	for _, sh := range shapes {
 		n := max(1, len(sh.in.args))
-		for range 50 {
+		for range 25 {
 			fill := make([]filling, n)
 			for i := range fill {
 				fill[i] = filling(r.IntN(int(fillKinds)))

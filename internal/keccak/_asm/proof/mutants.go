@@ -177,11 +177,13 @@ func (k *kernel) variants(in *instr, o operand) (texts []string) {
 			add("%s%s%d", name, o.shift, o.imm-1)
 			add("%s%s%d", name, o.shift, 64-o.imm)
 		}
-	case opMemory, opStatic, opAddress, opParam:
+	case opMemory, opStatic, opAddress, opParam, opLocal:
 		for _, d := range [4]int64{8, -8, 1, 64} {
 			switch {
 			case o.kind == opMemory:
 				add("%d%s", o.disp+d, o.text[strings.IndexByte(o.text, '('):])
+			case o.kind == opLocal:
+				add("%s-%d(SP)", o.sym, -o.disp-d)
 			case o.disp+d >= 0:
 				at := map[operandKind]string{opStatic: "%s<>+%d(SB)", opAddress: "$%s<>+%d(SB)", opParam: "%s+%d(FP)"}[o.kind]
 				add(at, o.sym, o.disp+d)
@@ -239,6 +241,9 @@ var siblings = map[string][]string{
 	"VPXORQ": {"VPORQ", "VPANDNQ"}, "VPXORQ.BCST": {"VPORQ.BCST", "VPANDNQ.BCST"}, "VPADDQ": {"VPXOR", "VPOR"},
 	"VPSLLQ": {"VPSRLQ", "VPROLQ"}, "VPSRLQ": {"VPSLLQ", "VPROLQ"}, "VPROLQ": {"VPRORQ", "VPSLLQ"}, "VPROLVQ": {"VPRORVQ"},
 	"VPUNPCKLQDQ": {"VPUNPCKHQDQ"}, "VPUNPCKHQDQ": {"VPUNPCKLQDQ"}, "VPERMI2Q": {"VPERMT2Q"}, "VPBLENDMQ": {"VPXORQ"},
+	"MOVD": {"FMOVD"}, "FMOVD": {"FMOVQ"}, "FMOVQ": {"FMOVD"}, "EOR": {"BIC", "ORR", "EON"}, "BIC": {"AND", "EOR"}, "ROR": {"ADD"},
+	"ADD": {"SUB", "SUBS"}, "SUBS": {"SUB", "ADD"}, "BNE": {"BEQ", "BHI", "BLT", "B"}, "BLT": {"BLE", "BGE", "BCC", "BEQ", "B"}, "B": {"BEQ", "BNE"},
+	"VEOR": {"VORR", "VAND", "VRAX1"}, "VEOR3": {"VBCAX"}, "VBCAX": {"VEOR3"}, "VRAX1": {"VEOR", "VZIP1"}, "VZIP1": {"VZIP2"}, "VZIP2": {"VZIP1"},
 	"VMOVQ": {"VMOVHPS"}, "VMOVHPS": {"VMOVQ"}, "VMOVDDUP": {"VMOVDQU"}, "RORXQ": {"ANDNQ"},
 }
 

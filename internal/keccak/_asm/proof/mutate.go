@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -40,9 +41,10 @@ func (mu *mutant) judge() (verdict, string) {
 	return unexplained, ""
 }
 
-// sameEffects runs the proof of a kernel. Wherever that comes to the instructions of a mutant, these are
-// executed in a copy of the machine, the original ones in another. It reports which mutants always lead to the same
-// registers, flags and memory. Words of tables that are never read have no effect, either.
+// sameEffects runs the proof of a kernel. Wherever that comes to the instructions of a mutant,
+// these are executed in a copy of the machine, the original ones in another. It reports which
+// mutants always lead to the same registers, flags and memory. Words of tables that are never
+// read have no effect, either.
 func sameEffects(k *kernel, mutants []*mutant) (map[*mutant]bool, error) {
 	at := make([][]*mutant, len(k.code)) // those of which nothing else is known yet
 	visited := map[*mutant]bool{}
@@ -88,7 +90,8 @@ func sameEffects(k *kernel, mutants []*mutant) (map[*mutant]bool, error) {
 	return all, nil
 }
 
-// flagsUnused reports whether the flags before instruction i are replaced before any instruction uses them.
+// flagsUnused reports whether the flags before instruction i are replaced before any
+// instruction uses them.
 func (k *kernel) flagsUnused(i int) bool {
 	for ; i < len(k.code); i++ {
 		in := &k.code[i]
@@ -104,8 +107,8 @@ func (k *kernel) flagsUnused(i int) bool {
 	return false
 }
 
-// after is a copy of m after some instructions. It reports false if they fail or jump. What has no form
-// is the same if it is made from the same.
+// after is a copy of m after some instructions. It reports false if they fail or jump. What has
+// no form is the same if it is made from the same.
 func (m *machine) after(code []instr, same map[string]value) (*machine, bool) {
 	c := *m
 	c.same, c.watch = same, nil
@@ -171,13 +174,14 @@ func (m *machine) equal(n *machine) bool {
 	return true
 }
 
-// mutate judges mutants, all of them or a sample of the given size, and reports. It returns how many are not
-// explained.
-func mutate(out io.Writer, files []*file, sample int, seed uint64) (int, error) {
+// mutate judges the mutants of kernels whose names match only, all of them or a sample of the
+// given size, and reports. It returns how many are not explained.
+func mutate(out io.Writer, files []*file, only *regexp.Regexp, sample int, seed uint64) (int, error) {
 	var all []*mutant
 	for _, f := range files {
 		all = append(all, mutantsOf(f)...)
 	}
+	all = slices.DeleteFunc(all, func(mu *mutant) bool { return !only.MatchString(mu.was.name) })
 	total := len(all)
 	if sample > 0 {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -200,6 +204,9 @@ func mutate(out io.Writer, files []*file, sample int, seed uint64) (int, error) 
 				if m.was == k {
 					mine = append(mine, m)
 				}
+			}
+			if len(mine) == 0 {
+				continue
 			}
 			counts, err := mutateKernel(out, k, mine, reasons)
 			if err != nil {

@@ -16,6 +16,8 @@ const (
 	opStatic                       // sym<>+disp(SB)
 	opAddress                      // $sym<>+disp(SB)
 	opParam                        // sym+disp(FP)
+	opLocal                        // sym-disp(SP), from the end of the frame
+	opSystem                       // a system register
 	opList                         // [list] or (list)
 	opLabel
 )
@@ -76,6 +78,8 @@ func splitOperands(s string) (all []string) {
 
 var (
 	paramText   = regexp.MustCompile(`^(\w+)\+(\d+)\(FP\)$`)
+	localText   = regexp.MustCompile(`^(\w+)(-\d+)\(SP\)$`)
+	systemText  = regexp.MustCompile(`^[A-Z]+_EL\d$`)
 	staticText  = regexp.MustCompile(`^(\w+)<>(?:\+(\d+))?\(SB\)$`)
 	memoryText  = regexp.MustCompile(`^(-?\d*)\((\w+)\)(?:\((\w+)(?:\*([1248]))?\))?$`)
 	shiftedText = regexp.MustCompile(`^(\w+)(<<|>>|->|@>)(\d+)$`)
@@ -123,6 +127,11 @@ func parseOperand(text string, a *arch) (o operand, err error) {
 	case paramText.MatchString(text):
 		m := paramText.FindStringSubmatch(text)
 		o.kind, o.sym, o.disp = opParam, m[1], number(m[2])
+	case localText.MatchString(text):
+		m := localText.FindStringSubmatch(text)
+		o.kind, o.sym, o.disp = opLocal, m[1], number(m[2])
+	case systemText.MatchString(text):
+		o.kind = opSystem
 	case staticText.MatchString(text):
 		m := staticText.FindStringSubmatch(text)
 		o.kind, o.sym, o.disp = opStatic, m[1], number(m[2])

@@ -31,8 +31,8 @@ func prove(k *kernel) error {
 	return tr.explain(again)
 }
 
-// proveAll proves a kernel for every address of its frame. It keeps book in tr, and watch sees every
-// instruction, unless they are nil.
+// proveAll proves a kernel for every address of its frame. It keeps book in tr, and watch sees
+// every instruction, unless they are nil.
 func proveAll(k *kernel, c *contract, tr *trace, watch func(m *machine)) error {
 	for base := int64(0); base < 64; base += k.file.arch.stackAlign {
 		p := &proof{k: k, c: c, trace: tr, watch: watch, run: run{frameBase: base}}
@@ -59,8 +59,8 @@ type proof struct {
 	dirty   bool // upper halves of vector registers may be in use at the head of the loop
 }
 
-// A fact is what a location holds at the head of the loop over blocks, whenever the kernel is there. It is
-// told by the lanes that the states have at that time.
+// A fact is what a location holds at the head of the loop over blocks, whenever the kernel is
+// there. It is told by the lanes that the states have at that time.
 type fact struct {
 	value
 	dropped string // why there is none
@@ -108,7 +108,8 @@ func (p *proof) prove() error {
 		}
 		p.keep(m, func(f fact) (value, bool) { return f.value, true })
 	}
-	// What does not hold after one more block is dropped, until all that is left is true by induction.
+	// What does not hold after one more block is dropped, until all that is left is true by
+	// induction.
 	for {
 		m, err := p.machine(1, maxBlocks)
 		if err != nil {
@@ -147,8 +148,8 @@ func (p *proof) prove() error {
 // errIncomplete says that a kernel came to its loop's head without having permuted its states.
 var errIncomplete = errors.New("does not compute all lanes of all rounds")
 
-// complete reports whether m computed all lanes of all rounds. That need not be asked, for they are in the
-// facts, but this makes a better message.
+// complete reports whether m computed all lanes of all rounds. That need not be asked, for they
+// are in the facts, but this makes a better message.
 func (p *proof) complete(m *machine) error {
 	for s, st := range p.c.states {
 		for level := 1; st.permuted && level <= roundCount; level++ {
@@ -208,8 +209,8 @@ func (m *machine) locations() []location {
 	return append(all, location{"the stack pointer", &m.stack})
 }
 
-// keep keeps the facts that hold in m, given what each is expected to be there. It reports whether all of them do. The first time it
-// takes whatever m has as facts.
+// keep keeps the facts that hold in m, given what each is expected to be there. It reports
+// whether all of them do. The first time it takes whatever m has as facts.
 func (p *proof) keep(m *machine, expected func(fact) (value, bool)) (all bool) {
 	locations := m.locations()
 	all = p.dirty || !m.dirty
@@ -235,10 +236,10 @@ func (p *proof) keep(m *machine, expected func(fact) (value, bool)) (all bool) {
 			if ok {
 				f.dropped += fmt.Sprintf(", where %s would be right, but there is %s", m.describe(want), m.describe(got))
 			}
-			p.trace.fact(false, f.dropped, f.value, got)
+			p.trace.fact(false, f.dropped, f.value, want, got)
 			all = false
 		} else {
-			p.trace.fact(true, "", f.value, got)
+			p.trace.fact(true, "", f.value, want, got)
 		}
 	}
 	p.trace.compared()
@@ -272,8 +273,9 @@ func (p *proof) assume(m *machine, head int) error {
 	return nil
 }
 
-// afterBlock gives what a fact says after one more block, by the lanes before it. A state is then what it was after
-// the permutation, with the block; one block fewer is left, and the pointers are at the next.
+// afterBlock gives what a fact says after one more block, by the lanes before it. A state is
+// then what it was after the permutation, with the block; one block fewer is left, and the
+// pointers are at the next.
 func (p *proof) afterBlock(f fact) (value, bool) {
 	v := f.value
 	switch v.kind {

@@ -3,9 +3,9 @@ package main
 import "math/bits"
 
 // Here values are cut at the end of each round. A value that is equal, for all inputs, to what
-// the specification gives for a lane after a round is from then on that lane, a new atom. Equality is that of
-// forms, which is exact, so nothing is assumed; and no layout has to be told, for a lane
-// is recognized wherever it is, and turned by whatever rotation.
+// the specification gives for a lane after a round is from then on that lane, a new atom.
+// Equality is that of forms, which is exact, so nothing is assumed; and no layout has to be
+// told, for a lane is recognized wherever it is, and turned by whatever rotation.
 
 // A roundTable has the specification of one round.
 type roundTable struct {
@@ -80,7 +80,8 @@ func fingerprint(v form) (s, level int, sum uint64, ok bool) {
 	return s, level, sum, true
 }
 
-// recognize tells whether v is lane i of state s after level rounds, turned left by n, or the complement of that.
+// recognize tells whether v is lane i of state s after level rounds, turned left by n, or the
+// complement of that.
 func (t *roundTable) recognize(v form) (s, level, i, n int, complement, ok bool) {
 	if !t.size[len(v.terms)] {
 		return

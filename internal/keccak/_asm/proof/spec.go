@@ -1,7 +1,7 @@
 package main
 
-// The specification, from the definitions of FIPS 202, section 3.2, and from nothing else: this file
-// shares no code with the generator. Lane (x, y) has the index x+5y.
+// The specification, from the definitions of FIPS 202, section 3.2, and from nothing else: this
+// file shares no code with the generator. Lane (x, y) has the index x+5y.
 
 const (
 	laneCount  = 25

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// A step is a value inside a round that every kernel computes in some way: the parity of a column, or a lane after
-// theta. Steps are for messages only. Where one is right, so are the instructions that it depends on;
-// where one is missing, that is what is wrong.
+// A step is a value inside a round that every kernel computes in some way: the parity of a
+// column, or a lane after theta. Steps are for messages only. Where one is right, so are the
+// instructions that it depends on; where one is missing, that is what is wrong.
 type step struct {
 	name string
 	form form // over the lanes of state 0 at level 0

@@ -17,7 +17,8 @@ var explanations = []explanation{
 		"the upper three lanes of a register are not used",
 	},
 	{
-		// The first four vectors are indices of VPERMQ, those of VPERMI2Q and the rotations of VPROLVQ follow.
+		// The first four vectors are indices of VPERMQ, those of VPERMI2Q and the rotations of
+		// VPROLVQ follow.
 		func(mu *mutant) bool {
 			return mu.table == "lineVectors" && (mu.bits == 1<<63 || mu.word < 4*8 && mu.bits == 8) || mu.table == "rotations2" && mu.bits == 1<<63
 		},
@@ -71,6 +72,20 @@ var explanations = []explanation{
 			return in != nil && in.op == "LEAQ" && in.args[0].reg.class == stackPointer && mu.changed[0].op == "LEAQ" && mu.changed[0].args[1].text == in.args[1].text
 		},
 		"another place in the frame that is as good",
+	},
+	{
+		func(mu *mutant) bool {
+			in := mu.instr()
+			return in != nil && mu.was.code[mu.at-1].op == "SUBS" && (in.op == "BNE" && mu.changed[0].op == "BHI" || in.op == "BLT" && mu.changed[0].op == "BCC")
+		},
+		"a counter that is not negative is less as a signed number where it is as an unsigned one",
+	},
+	{
+		func(mu *mutant) bool {
+			in := mu.instr()
+			return in != nil && in.op == "FMOVD" && mu.changed[0].op == "FMOVQ"
+		},
+		"a second lane is loaded that is not used, or stored where the next store goes",
 	},
 	{
 		func(mu *mutant) bool { return mu.what == smallerFrame && strings.HasPrefix(mu.was.name, "digest") },

@@ -1,9 +1,13 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// A trace keeps book of which lines a value depends on since the end of the round before, to point at
-// what is wrong. All methods of a nil trace do nothing: a proof that succeeds needs none.
+// A trace keeps book of which lines a value depends on since the end of the round before, to
+// point at what is wrong. All methods of a nil trace do nothing: a proof that succeeds needs
+// none.
 type trace struct {
 	k *kernel
 	c *contract
@@ -37,6 +41,7 @@ type drop struct {
 	turn       int
 	lane       bool  // it is that a lane of a state is there
 	cone, held *cone // of what is there instead, and of the facts that held
+	stores     []int // lines that store what is missing there
 }
 
 // A storing is a store of one word.
@@ -205,7 +210,7 @@ func (t *trace) arrived() {
 	}
 }
 
-func (t *trace) fact(held bool, why string, was, got value) {
+func (t *trace) fact(held bool, why string, was, want, got value) {
 	switch {
 	case t == nil:
 	case held:
@@ -218,8 +223,48 @@ func (t *trace) fact(held bool, why string, was, got value) {
 			f, _ := was.terms[0].factors()
 			lane = isLane(f.atom())
 		}
-		t.drops[why] = drop{t.turn, lane, got.cone, nil}
+		t.drops[why] = drop{t.turn, lane, got.cone, nil, t.storesOf(want.form.xor(got.form))}
 	}
+}
+
+// storesOf lists the lines that store a term of v, or little more.
+func (t *trace) storesOf(v form) (lines []int) {
+	for _, st := range t.stores {
+		has := slices.ContainsFunc(st.terms, func(u term) bool { return slices.Contains(v.terms, u) })
+		if has && len(st.terms) <= 4 && !slices.Contains(lines, st.line) {
+			lines = append(lines, st.line)
+		}
+	}
+	return lines
+}
+
+// clashes lists the lines that store different lanes of one round to one place.
+func (t *trace) clashes(c cut) (lines []int) {
+	lane := func(v form) (int, bool) {
+		if len(v.terms) != 1 {
+			return 0, false
+		}
+		f, _ := v.terms[0].factors()
+		s, level, i := laneOf(f.atom())
+		return i, isLane(f.atom()) && s == c.state && level == c.level
+	}
+	last := map[spot]storing{}
+	for _, st := range t.stores {
+		if _, ok := lane(st.form); !ok {
+			continue
+		}
+		at := spot{st.where.region, st.where.offset}
+		if other, ok := last[at]; ok && !other.same(st.value) {
+			lines = append(lines, other.line, st.line)
+		}
+		last[at] = st
+	}
+	return lines
+}
+
+type spot struct {
+	region *region
+	offset int64
 }
 
 // compared ends a comparison.
@@ -266,7 +311,8 @@ func overlap(v, lane form) int {
 func nearest(all []candidate, want form) (best candidate, share int) {
 	most := 0
 	for _, v := range all {
-		// Terms too many count against it. Of two that are as near the later one has more of what there is.
+		// Terms too many count against it. Of two that are as near the later one has more of
+		// what there is.
 		if n := overlap(v.form, want); n > 0 && 2*n-len(v.terms) >= most {
 			most, best, share = 2*n-len(v.terms), v, 100*n/len(want.terms)
 		}

@@ -101,13 +101,16 @@ func (p *processor) differences(tr *trial, after *context) string {
 			check(fmt.Sprintf("lane %d of vector register %d", j, i), m.vector[i][j], after[ctxVector+maxLanes*i+j])
 		}
 	}
-	if p.wide {
+	if p.wide && p.arch.name == "amd64" {
 		for i := range m.mask {
 			check(fmt.Sprintf("mask register %d", i), m.mask[i], after[ctxMask+i])
 		}
 	}
 	for i, v := range m.regions[frameName].cells {
 		check(fmt.Sprintf("the frame's word %d", i), v, after[ctxFrame+i])
+	}
+	for i, v := range m.regions[argumentsName].cells[1:] {
+		check(fmt.Sprintf("argument %d", i+1), v, after[ctxArgs+i+1])
 	}
 	for i, v := range m.regions["memory"].cells {
 		check(fmt.Sprintf("word %d of memory", i), v, after[ctxBytes+i])
@@ -138,8 +141,8 @@ const (
 	fillKinds
 )
 
-// newTrial fills registers and memory, and runs the model. Registers and memory that the instruction names are
-// filled as fill says, one after the other.
+// newTrial fills registers and memory, and runs the model. Registers and memory that the
+// instruction names are filled as fill says, one after the other.
 func (p *processor) newTrial(r *rand.Rand, sh *shape, fill []filling) *trial {
 	k := *sh.k
 	tr := &trial{sh: sh}
@@ -184,7 +187,7 @@ func (p *processor) newTrial(r *rand.Rand, sh *shape, fill []filling) *trial {
 		set(&m.general[i], ctxGeneral+i, fillNumber)
 	}
 	for i := range m.vector {
-		for j := range m.vector[i] {
+		for j := range p.arch.lanes {
 			set(&m.vector[i][j], ctxVector+maxLanes*i+j, fillNumber)
 		}
 	}
@@ -204,7 +207,7 @@ func (p *processor) newTrial(r *rand.Rand, sh *shape, fill []filling) *trial {
 	frame := fillRegion(frameName, frameWords, ctxFrame, memoryFill)
 	memory := fillRegion("memory", memWords, ctxBytes, memoryFill)
 	arguments := fillRegion(argumentsName, 4, ctxArgs, fillNumber)
-	arguments.writable = false
+	k.frame = frameWords * laneBytes
 	arguments.cells[0] = value{kind: address, region: memory, offset: -laneBytes * ctxBytes} // the context
 	memory.based = true                                                                      // the program makes it a multiple of 64
 	m.stack = value{kind: address, region: frame}
@@ -256,7 +259,7 @@ func (p *processor) newTrial(r *rand.Rand, sh *shape, fill []filling) *trial {
 				c[at], m.general[o.reg.n] = uint64(m.low+v.offset), v
 			}
 		case o.kind == opRegister && o.reg.class == vector:
-			for j := range m.vector[o.reg.n] {
+			for j := range p.arch.lanes {
 				set(&m.vector[o.reg.n][j], ctxVector+maxLanes*o.reg.n+j, how)
 			}
 		}
