@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,16 +14,24 @@ import (
 func BenchmarkConns(b *testing.B) {
 	for _, network := range []string{"pipe", "tcp"} {
 		for _, conns := range []int{1, 2, 4, 8, 16, 64, 256} {
-			l := load{network: network, conns: conns, size: 16 << 10}
-			each(b, fmt.Sprintf("net=%s/conns=%d/size=%v/snappy=off", network, conns, l.size), func(b *testing.B, im impl) {
-				stream(b, im.sharing(), l)
-			})
-			if conns == 64 {
-				each(b, fmt.Sprintf("net=%s/conns=%d/size=%v/snappy=off/sharing=off", network, conns, l.size), func(b *testing.B, im impl) {
-					stream(b, im, l)
-				})
+			for _, snappy := range []bool{false, true} {
+				connsRow(b, load{network: network, conns: conns, size: 16 << 10, snappy: snappy}, conns == 64)
 			}
 		}
+		connsRow(b, load{network: network, conns: 64, size: 1 << 10, snappy: true}, true)
+		connsRow(b, load{network: network, conns: 64, size: 16 << 10, snappy: true, random: true}, true)
+	}
+}
+
+// connsRow measures a load, on request once more without shared hashing.
+func connsRow(b *testing.B, l load, alone bool) {
+	row := fmt.Sprintf("net=%s/conns=%d/size=%v/snappy=%s", l.network, l.conns, l.size, onOff(l.snappy))
+	if l.random {
+		row += "/data=random"
+	}
+	each(b, row, func(b *testing.B, im impl) { stream(b, im.sharing(), l) })
+	if alone {
+		each(b, row+"/sharing=off", func(b *testing.B, im impl) { stream(b, im, l) })
 	}
 }
 
@@ -32,6 +41,7 @@ type load struct {
 	conns   int
 	size    size
 	snappy  bool
+	random  bool // data that does not compress
 }
 
 // stream carries b.N messages over the connections together. Whoever is ready
@@ -44,6 +54,9 @@ func stream(b *testing.B, im impl, l load) {
 		pairs = append(pairs, ends{from, to})
 	}
 	data := payload(int(l.size))
+	if l.random {
+		rand.NewChaCha8([32]byte{1}).Read(data)
+	}
 	total := int64(b.N)
 	var sent, received atomic.Int64
 	done := make(chan error, 1)

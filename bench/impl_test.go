@@ -1,16 +1,18 @@
 package bench
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/crypto"
 	gethrlpx "github.com/ethereum/go-ethereum/p2p/rlpx"
 
+	"github.com/go-rlpx/transport/internal/rlpxtest/txdata"
 	"github.com/go-rlpx/transport/rlpx"
 )
 
@@ -128,15 +130,15 @@ const msgCode = 16
 // one byte of code, fills the 24 bits of a frame's size. TestBenchmarks has no time for that much.
 var largest = 1<<24 - 2
 
-// payload returns size bytes that snappy compresses to a little over half, as
-// it does with blocks and transactions: 16 random bytes, 16 zeros, and so on.
+// transactions is what most payloads are the beginning of.
+var transactions = sync.OnceValue(func() []byte { return txdata.Make(1 << 20) })
+
+// payload returns size bytes of a list of transactions, of which snappy leaves two thirds.
 func payload(size int) []byte {
-	r := rand.NewChaCha8([32]byte{1})
-	p := make([]byte, size)
-	for off := 0; off < size; off += 32 {
-		r.Read(p[off:min(off+16, size)])
+	if size > len(transactions()) {
+		return txdata.Make(size)
 	}
-	return p
+	return bytes.Clone(transactions()[:size])
 }
 
 // size is a number of bytes that prints as benchmark names have it.

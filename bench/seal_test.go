@@ -4,7 +4,7 @@ import "testing"
 
 // Sealing and opening alone: no scheduler, no system call, one goroutine.
 
-var frameSizes = []size{32, 1 << 10, 16 << 10, 128 << 10, 1 << 20}
+var frameSizes = []size{32, 128, 1 << 10, 16 << 10, 128 << 10, 1 << 20}
 
 // BenchmarkSeal is one Write on a connection that discards what is written.
 func BenchmarkSeal(b *testing.B) {

@@ -25,35 +25,39 @@ func BenchmarkTCP(b *testing.B) {
 // the end of Read, with nothing before or behind it. The connection has carried such
 // messages before, so buffers that are kept have their size.
 func BenchmarkLone(b *testing.B) {
-	each(b, "net=tcp/size=16MiB/snappy=off", func(b *testing.B, im impl) {
-		from, to := pair(b, im, "tcp", 0, false)
-		data := payload(largest)
-		start, written := make(chan struct{}), make(chan error, 1)
-		defer close(start)
-		go func() {
-			for range start {
-				_, err := from.Write(msgCode, data)
-				if err != nil {
-					to.Close() // or Read would wait for ever
-				}
-				written <- err
+	for _, snappy := range []bool{false, true} {
+		each(b, "net=tcp/size=16MiB/snappy="+onOff(snappy), func(b *testing.B, im impl) { lone(b, im, snappy) })
+	}
+}
+
+func lone(b *testing.B, im impl, snappy bool) {
+	from, to := pair(b, im, "tcp", 0, snappy)
+	data := payload(largest)
+	start, written := make(chan struct{}), make(chan error, 1)
+	defer close(start)
+	go func() {
+		for range start {
+			_, err := from.Write(msgCode, data)
+			if err != nil {
+				to.Close() // or Read would wait for ever
 			}
-		}()
-		carry := func() {
-			start <- struct{}{}
-			mustRead(b, to, largest)
-			if err := <-written; err != nil {
-				fail(b, err)
-			}
+			written <- err
 		}
+	}()
+	carry := func() {
+		start <- struct{}{}
+		mustRead(b, to, largest)
+		if err := <-written; err != nil {
+			fail(b, err)
+		}
+	}
+	carry()
+	b.SetBytes(int64(largest))
+	b.ReportAllocs()
+	var cpu cpuMeter
+	cpu.start()
+	for b.Loop() {
 		carry()
-		b.SetBytes(int64(largest))
-		b.ReportAllocs()
-		var cpu cpuMeter
-		cpu.start()
-		for b.Loop() {
-			carry()
-		}
-		cpu.report(b)
-	})
+	}
+	cpu.report(b)
 }

@@ -27,6 +27,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"rlpx/p2p":                  {"rlpx"},
 		"internal/rlpxtest":         {"handshake", "internal/bufpool"},
 		"internal/rlpxtest/secrecy": {},
+		"internal/rlpxtest/txdata":  {},
 		"rlpx/cmd/rlpx":             {"rlpx/cmd/rlpx/internal/command"},
 		"rlpx/cmd/rlpx/internal/command": {"rlpx", "rlpx/p2p", "handshake", "rlpx/cmd/rlpx/internal/measure",
 			"rlpx/cmd/rlpx/internal/capture", "rlpx/cmd/rlpx/internal/decode", "rlpx/cmd/rlpx/internal/keylog"},

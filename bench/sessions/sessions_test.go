@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"runtime"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	gethp2p "github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
+	"github.com/go-rlpx/transport/internal/rlpxtest/txdata"
 	"github.com/go-rlpx/transport/rlpx"
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
@@ -209,15 +209,8 @@ func each(b *testing.B, row string, sessions int, run func(b *testing.B, f fleet
 	}
 }
 
-// payload returns size bytes that snappy compresses to a little over half, as it does with transactions.
-func payload(size int) []byte {
-	r := rand.NewChaCha8([32]byte{1})
-	p := make([]byte, size)
-	for off := 0; off < size; off += 32 {
-		r.Read(p[off:min(off+16, size)])
-	}
-	return p
-}
+// payload returns size bytes of a list of transactions, of which snappy leaves two thirds.
+func payload(size int) []byte { return txdata.Make(size) }
 
 // measure runs b.N messages: send is called with how many there are, and all of them have to arrive.
 func measure(b *testing.B, f fleet, size int, send func(n int) error) {

@@ -1,6 +1,8 @@
 // Command table reads the output of interleaved rounds of the benchmarks, from
-// the named files or standard input, and prints the results as Markdown: the
-// goals, the rows where this library is slower, every row, and what the shared queue and a Trace gain and cost.
+// the named files or standard input, and prints the results as Markdown: the headline of the library's
+// README, the goals, the rows where this library is slower, every row, and what the shared queue and a Trace gain and cost.
+//
+// Peers compress, and so does the headline, unless -snappy off is given. With -headline it comes alone.
 //
 // A ratio is what go-ethereum needed divided by what this library needed, taken in each round by
 // itself, in which the two ran one right after the other; the median of the rounds is shown, and the lowest and
@@ -18,10 +20,17 @@ import (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("table: ")
+	alone := flag.Bool("headline", false, "print the headline and nothing else")
+	snappy := flag.String("snappy", "on", "compression in the headline, `on or off`")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: table [FILE]...   the output of go test -bench; standard input if no file is given")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: table [-headline] [-snappy on|off] [FILE]...\n"+
+			"A FILE is the output of go test -bench; standard input if there is none.")
+		flag.PrintDefaults()
 	}
 	flag.Parse()
+	if *snappy != "on" && *snappy != "off" {
+		log.Fatalf("-snappy: %q is neither on nor off", *snappy)
+	}
 	var in io.Reader = os.Stdin
 	if flag.NArg() > 0 {
 		var files []io.Reader
@@ -42,5 +51,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	render(os.Stdout, r)
+	if *alone {
+		renderHeadline(os.Stdout, r, *snappy)
+	} else {
+		render(os.Stdout, r, *snappy)
+	}
 }

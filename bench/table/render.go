@@ -7,14 +7,14 @@ import (
 	"runtime"
 )
 
-// render writes the Markdown.
-func render(out io.Writer, r *results) {
+// render writes the Markdown, with a headline for compression on or off.
+func render(out io.Writer, r *results, snappy string) {
 	if r.golang == "" {
 		r.golang = runtime.Version()
 	}
 	fmt.Fprintf(out, "%s, %s, %s/%s", r.cpu, r.golang, runtime.GOOS, runtime.GOARCH)
 	if len(r.rows) > 0 {
-		renderCompared(out, r)
+		renderCompared(out, r, snappy)
 	} else {
 		fmt.Fprintln(out, ".")
 	}
@@ -22,12 +22,15 @@ func render(out io.Writer, r *results) {
 }
 
 // renderCompared writes what both implementations were measured with.
-func renderCompared(out io.Writer, r *results) {
+func renderCompared(out io.Writer, r *results, snappy string) {
 	rounds := math.MaxInt
 	for _, w := range r.rows {
 		rounds = min(rounds, len(w.ratios(w.unit())))
 	}
 	fmt.Fprintf(out, "; rounds: %d.\n", rounds)
+
+	fmt.Fprintf(out, "\n### Headline, compression %s\n\n", snappy)
+	renderHeadline(out, r, snappy)
 
 	fmt.Fprint(out, "\n### Goals\n\n| work | benchmark | go-ethereum | this library | ratio | goal |\n|---|---|---|---|---|---|\n")
 	for _, g := range goals {
@@ -107,7 +110,7 @@ func quantity(v float64, unit string) string {
 		return fmt.Sprintf("%.3g %s", v, names[i])
 	}
 	switch unit {
-	case "ns/op", "cpu-ns/op":
+	case "ns/op", "cpu-ns/op", "send-ns/op":
 		return scale(1000, "ns", "µs", "ms", "s")
 	case "B/conn":
 		return scale(1024, "B", "KiB", "MiB")

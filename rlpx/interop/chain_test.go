@@ -2,6 +2,7 @@ package interop
 
 import (
 	"math/big"
+	"math/rand/v2"
 	"os"
 	"sync"
 
@@ -37,6 +38,8 @@ type chain struct {
 	contract common.Address              // see contractCode
 	slots    map[common.Hash]common.Hash // of the contract
 
+	ballast int // bytes in each block
+
 	once     sync.Once // for imported
 	database string
 	err      error
@@ -45,10 +48,13 @@ type chain struct {
 func (c *chain) head() *types.Block { return c.blocks[len(c.blocks)-1] }
 
 // testChain makes the chain, which is the same in every run.
-var testChain = sync.OnceValue(func() *chain { return makeChain(chainLength) })
+var testChain = sync.OnceValue(func() *chain { return makeChain(chainLength, 0) })
 
-func makeChain(length int) *chain {
+// makeChain makes a chain of some length. Each of its blocks carries a number of bytes that nobody can compress, beside what is
+// in it otherwise.
+func makeChain(length, ballast int) *chain {
 	c := &chain{
+		ballast:  ballast,
 		blocks:   []*types.Block{genesis().ToBlock()},
 		balances: make(map[common.Address]*big.Int),
 		slots:    make(map[common.Hash]common.Hash),
@@ -61,6 +67,15 @@ func makeChain(length int) *chain {
 // fill decides what is in a block. There are empty ones and a crowded one, transactions of three types
 // that transfer, create the contract, call it and fail, logs, and withdrawals.
 func (c *chain) fill(i int, block *core.BlockGen) {
+	if c.ballast > 0 {
+		data := make([]byte, c.ballast)
+		rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)}).Read(data)
+		block.AddTx(types.MustSignNewTx(fundedKey, types.LatestSignerForChainID(big.NewInt(chainID)), &types.LegacyTx{
+			Nonce: c.sent, GasPrice: block.BaseFee(), Gas: params.TxGas + params.TxDataNonZeroGasEIP2028*uint64(len(data)),
+			To: &common.Address{0xcc}, Value: new(big.Int), Data: data,
+		}))
+		c.sent++
+	}
 	switch {
 	case i+1 == crowdedBlock:
 		for range crowd {
