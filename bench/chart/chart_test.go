@@ -6,9 +6,12 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -22,7 +25,7 @@ func sample(t *testing.T) *results {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	r, err := parse(f, "tcp")
+	r, err := parse(f, "tcp", "on")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +36,7 @@ func TestParse(t *testing.T) {
 	r := sample(t)
 	want := &results{
 		network: "tcp",
+		snappy:  "on",
 		header: map[string]string{
 			"go": "go1.26.8", "goos": "linux", "goarch": "amd64",
 			"pkg": "github.com/go-rlpx/transport/bench", "cpu": "Some <CPU> & Co.",
@@ -47,7 +51,6 @@ func TestParse(t *testing.T) {
 			{label: "1", x: 1, geth: []float64{300, 310}, rlpx: []float64{450, 465}},
 			{label: "64", x: 64, geth: []float64{320, 330}, rlpx: []float64{960, 990}},
 		},
-		message: "16KiB",
 	}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("got %+v", r)
@@ -62,22 +65,77 @@ func TestParseRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, network, more, want string }{
 		{"network", "udp", "", "neither tcp nor pipe"},
 		{"rows that are missing", "pipe", "", "too few rows"},
-		{"no number", "tcp", "BenchmarkTCP/size=32B/snappy=off/impl=geth-2 10 x MB/s", "Benchmark"},
-		{"not a number", "tcp", "BenchmarkTCP/size=32B/snappy=off/impl=geth-2 10 NaN MB/s", "cannot be drawn"},
-		{"zero", "tcp", "BenchmarkTCP/size=32B/snappy=off/impl=geth-2 10 0 MB/s", "cannot be drawn"},
-		{"no throughput", "tcp", "BenchmarkTCP/size=32B/snappy=off/impl=geth-2 10 1 ns/op", "no MB/s"},
-		{"size", "tcp", "BenchmarkTCP/size=32/snappy=off/impl=geth-2 10 1 MB/s", "no unit"},
-		{"size zero", "tcp", "BenchmarkTCP/size=0B/snappy=off/impl=geth-2 10 1 MB/s", "not a size"},
+		{"no number", "tcp", "BenchmarkTCP/size=32B/snappy=on/impl=geth-2 10 x MB/s", "Benchmark"},
+		{"not a number", "tcp", "BenchmarkTCP/size=32B/snappy=on/impl=geth-2 10 NaN MB/s", "cannot be drawn"},
+		{"zero", "tcp", "BenchmarkTCP/size=32B/snappy=on/impl=geth-2 10 0 MB/s", "cannot be drawn"},
+		{"no throughput", "tcp", "BenchmarkTCP/size=32B/snappy=on/impl=geth-2 10 1 ns/op", "no MB/s"},
+		{"size", "tcp", "BenchmarkTCP/size=32/snappy=on/impl=geth-2 10 1 MB/s", "no unit"},
+		{"size zero", "tcp", "BenchmarkTCP/size=0B/snappy=on/impl=geth-2 10 1 MB/s", "not a size"},
 		{"another machine", "tcp", "cpu: Another", "different machines"},
-		{"another GOMAXPROCS", "tcp", "BenchmarkTCP/size=32B/snappy=off/impl=geth 10 1 MB/s", "different GOMAXPROCS"},
-		{"messages of two sizes", "tcp", "BenchmarkConns/net=tcp/conns=1/size=1KiB/snappy=off/impl=geth-2 10 1 MB/s", "messages of 16KiB"},
+		{"another GOMAXPROCS", "tcp", "BenchmarkTCP/size=32B/snappy=on/impl=geth 10 1 MB/s", "different GOMAXPROCS"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := parse(strings.NewReader(string(text)+tc.more+"\n"), tc.network)
+			_, err := parse(strings.NewReader(string(text)+tc.more+"\n"), tc.network, "on")
 			if err == nil || tc.want != "Benchmark" && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// Rows without compression are drawn if they are asked for.
+func TestParseUncompressed(t *testing.T) {
+	text, err := os.ReadFile("testdata/rounds.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := strings.NewReplacer("snappy=on", "snappy=off", "snappy=off", "snappy=on").Replace(string(text))
+	got, err := parse(strings.NewReader(off), "tcp", "off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sample(t)
+	want.snappy = "off"
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := parse(strings.NewReader(off), "tcp", "on"); err == nil {
+		t.Error("rows with compression were found")
+	}
+	if _, err := parse(strings.NewReader(off), "tcp", "perhaps"); err == nil {
+		t.Error("perhaps is on or off")
+	}
+}
+
+// Nothing is drawn through a ratio: the curves, their bars and the grid end below all of them.
+func TestRatiosStandFree(t *testing.T) {
+	svg, err := draw(sample(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowest, ratios := math.Inf(1), 0
+	for _, m := range regexp.MustCompile(`<text x="[^"]*" y="-([\d.]+)"[^>]*>[\d.]+\x{d7}<`).FindAllSubmatch(svg, -1) {
+		y, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lowest, ratios = min(lowest, y), ratios+1
+	}
+	if ratios != 5 {
+		t.Fatalf("%d ratios", ratios)
+	}
+	// Paths grow upwards, and so do the texts' heights above.
+	paths := regexp.MustCompile(`<path d="([^"]*)" style="[^"]*stroke:#`).FindAllSubmatch(svg, -1)
+	if len(paths) < 10 {
+		t.Fatalf("only %d lines", len(paths))
+	}
+	for _, path := range paths {
+		for _, pt := range regexp.MustCompile(`[\d.]+,([\d.]+)`).FindAllSubmatch(path[1], -1) {
+			if y, err := strconv.ParseFloat(string(pt[1]), 64); err != nil || y >= lowest {
+				t.Errorf("a line goes up to %v, where the ratios begin at %v: %s", y, lowest, path[1])
+				break
+			}
+		}
 	}
 }
 
@@ -98,7 +156,7 @@ func TestDraw(t *testing.T) {
 		"32 B", "1 KiB", "1 MiB", "64", "messages of 16 KiB", "million bytes per second",
 		"2.50×", "0.90×", "2.00×", "1.50×", "3.00×", // lost rows too
 		"Some <CPU> & Co., go1.26.8, linux/amd64, GOMAXPROCS 2",
-		"medians of 2 interleaved rounds", "TCP, loopback interface; snappy off",
+		"medians of 2 interleaved rounds", "TCP, loopback interface; snappy on",
 	} {
 		if !strings.Contains(texts, want) {
 			t.Errorf("no %q in the texts:\n%s", want, texts)
@@ -170,7 +228,7 @@ func TestRound(t *testing.T) {
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out.svg")
-	if err := run("tcp", []string{"testdata/rounds.txt", out}); err != nil {
+	if err := run("tcp", "on", []string{"testdata/rounds.txt", out}); err != nil {
 		t.Fatal(err)
 	}
 	svg, err := os.ReadFile(out)
@@ -179,7 +237,7 @@ func TestRun(t *testing.T) {
 	}
 	wellFormed(t, svg)
 	for _, args := range [][]string{nil, {out}, {filepath.Join(dir, "missing"), out}, {"testdata/rounds.txt", filepath.Join(dir, "no", "such")}} {
-		if err := run("tcp", args); err == nil {
+		if err := run("tcp", "on", args); err == nil {
 			t.Errorf("%q: no error", args)
 		}
 	}

@@ -30,6 +30,8 @@ const (
 	titleSize     = 13
 	textSize      = 11
 	captionSize   = 10
+	ratioSize     = 9
+	legendWidth   = 110
 )
 
 var titles = [2]string{"Throughput by message size", "Throughput by number of connections"}
@@ -41,11 +43,11 @@ func draw(r *results) ([]byte, error) {
 		where = "net.Pipe"
 	}
 	// Small messages are a hundred times slower than large ones, so that only a logarithm shows them all.
-	bySize, err := panel("message (one connection)", r.sizes, true)
+	bySize, legends, err := panel("message (one connection)", r.sizes, true)
 	if err != nil {
 		return nil, err
 	}
-	byConns, err := panel("connections (messages of "+spaced(r.message)+")", r.conns, false)
+	byConns, _, err := panel("connections with shared hashing (messages of "+spaced(message)+")", r.conns, false)
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +55,15 @@ func draw(r *results) ([]byte, error) {
 	canvas := vgsvg.New(width, height)
 	all := vgdraw.New(canvas)
 	all.FillPolygon(color.White, []vg.Point{{}, {X: width}, {X: width, Y: height}, {Y: height}})
-	panels := vgdraw.Crop(all, margin, -margin, 3*captionSize+margin, -2*titleSize-margin)
+	panels := vgdraw.Crop(all, margin, -margin, 5*captionSize+margin, -titleSize-3*ratioSize-margin)
 	tiles := vgdraw.Tiles{Rows: 1, Cols: 2, PadX: 24}
 	title := bySize.Title.TextStyle
 	upright := bySize.Y.Label.TextStyle
 	upright.Rotation = math.Pi / 2
 	upright.XAlign, upright.YAlign = vgdraw.XCenter, vgdraw.YTop
+	ratio := upright
+	ratio.Rotation, ratio.Font.Size, ratio.Color = 0, ratioSize, rlpxColor
+	ratio.XAlign, ratio.YAlign = vgdraw.XCenter, vgdraw.YBottom
 	for i, p := range []*plot.Plot{bySize, byConns} {
 		tile := tiles.At(panels, i, 0)
 		c := vgdraw.Crop(tile, 2*textSize, 0, 0, 0)
@@ -69,12 +74,22 @@ func draw(r *results) ([]byte, error) {
 		middle := data.Center()
 		all.FillText(title, vg.Point{X: middle.X, Y: height - margin}, titles[i])
 		all.FillText(upright, vg.Point{X: tile.Min.X, Y: middle.Y}, "million bytes per second")
+		// The ratios stand above the panel, where neither a curve nor the grid goes.
+		above := data.Max.Y + ratioSize/2
+		for _, pt := range [2][]*point{r.sizes, r.conns}[i] {
+			all.FillText(ratio, vg.Point{X: data.X(p.X.Norm(pt.x)), Y: above}, fmt.Sprintf("%.2f\u00d7", pt.ratio()))
+		}
+	}
+	// The legend stands below, for both panels.
+	for i, legend := range legends {
+		x := width/2 + vg.Length(i-1)*legendWidth
+		legend.Draw(vgdraw.Crop(all, x, 0, 0, margin+4.2*captionSize-height))
 	}
 	caption := bySize.X.Label.TextStyle
 	caption.Font.Size = captionSize
 	caption.Color = dimColor
 	caption.XAlign, caption.YAlign = vgdraw.XCenter, vgdraw.YBottom
-	all.FillText(caption, vg.Point{X: width / 2, Y: margin + 1.4*captionSize}, r.rounds()+"; "+where+"; snappy off")
+	all.FillText(caption, vg.Point{X: width / 2, Y: margin + 1.4*captionSize}, r.rounds()+"; "+where+"; snappy "+r.snappy)
 	all.FillText(caption, vg.Point{X: width / 2, Y: margin}, r.machine())
 
 	var out bytes.Buffer
@@ -116,9 +131,9 @@ func (r *results) machine() string {
 	return strings.Join(parts, ", ")
 }
 
-// panel is one of the two plots.
-func panel(xLabel string, points []*point, logarithmic bool) (*plot.Plot, error) {
-	p := plot.New()
+// panel is one of the two plots, without a legend; those of its curves come beside it.
+func panel(xLabel string, points []*point, logarithmic bool) (p *plot.Plot, legends []plot.Legend, err error) {
+	p = plot.New()
 	p.X.Label.Text = xLabel
 	p.X.Label.Padding = 4
 	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
@@ -151,45 +166,31 @@ func panel(xLabel string, points []*point, logarithmic bool) (*plot.Plot, error)
 		s := newSeries(points, side.of)
 		curve, marks, err := plotter.NewLinePoints(s)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		curve.Color, curve.Width, curve.Dashes = side.color, 1.5, side.dashes
 		marks.Color, marks.Shape, marks.Radius = side.color, side.shape, 3
 		bars, err := plotter.NewYErrorBars(s)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		bars.LineStyle.Color, bars.LineStyle.Width, bars.CapWidth = side.color, 0.6, 4
 		p.Add(bars, curve, marks)
-		p.Legend.Add(side.name, curve, marks)
+		legend := plot.NewLegend()
+		legend.TextStyle, legend.Left, legend.Top, legend.Padding, legend.ThumbnailWidth = p.Legend.TextStyle, true, true, 3, 28
+		legend.Add(side.name, curve, marks)
+		legends = append(legends, legend)
 	}
-	ratios, err := ratioLabels(points)
-	if err != nil {
-		return nil, err
-	}
-	for i := range ratios.TextStyle {
-		style := &ratios.TextStyle[i]
-		style.Font.Variant, style.Font.Size, style.Color = "Sans", 9, rlpxColor
-		style.XAlign = vgdraw.XCenter
-	}
-	ratios.Offset = vg.Point{Y: 5}
-	p.Add(ratios)
-
-	p.Legend.Left, p.Legend.Top = true, true
-	p.Legend.XOffs, p.Legend.Padding, p.Legend.ThumbnailWidth = 8, 3, 28
 	if logarithmic {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(decades(bottom, top))
-		p.Y.Min, p.Y.Max = bottom/1.3, top*room
+		p.Y.Min, p.Y.Max = bottom/1.3, top*1.3
 	} else {
-		p.Y.Min, p.Y.Max = 0, top*1.35
+		p.Y.Min, p.Y.Max = 0, top*1.05
 		p.Y.Tick.Marker = plot.ConstantTicks(round(p.Y.Max))
 	}
 	p.X.Min, p.X.Max = points[0].x/1.3, points[len(points)-1].x*1.3
-	return p, nil
+	return p, legends, nil
 }
-
-// room is how far a logarithmic axis goes beyond the highest value, for a ratio and the legend.
-const room = 3
 
 // series is one implementation's medians and extremes.
 type series struct {
@@ -208,16 +209,6 @@ func newSeries(points []*point, of func(*point) []float64) series {
 	return s
 }
 
-// ratioLabels are the ratios, above the highest value of this library.
-func ratioLabels(points []*point) (*plotter.Labels, error) {
-	var l plotter.XYLabels
-	for _, p := range points {
-		l.XYs = append(l.XYs, plotter.XY{X: p.x, Y: max(slices.Max(p.rlpx), slices.Max(p.geth))})
-		l.Labels = append(l.Labels, fmt.Sprintf("%.2f\u00d7", p.ratio()))
-	}
-	return plotter.NewLabels(l)
-}
-
 // ticksOf puts a tick at every point.
 func ticksOf(points []*point) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
@@ -229,9 +220,9 @@ func ticksOf(points []*point) plot.ConstantTicks {
 
 // decades are 1, 2 and 5 times the powers of ten between bottom and top.
 func decades(bottom, top float64) (ticks []plot.Tick) {
-	for d := math.Pow10(int(math.Floor(math.Log10(bottom)))); d <= top*room; d *= 10 {
+	for d := math.Pow10(int(math.Floor(math.Log10(bottom)))); d <= top*1.3; d *= 10 {
 		for _, m := range []float64{1, 2, 5} {
-			if v := m * d; v >= bottom/1.3 && v <= top*room {
+			if v := m * d; v >= bottom/1.3 && v <= top*1.3 {
 				ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%g", v)})
 			}
 		}

@@ -13,11 +13,11 @@ import (
 // results are the rows that are drawn, and where they come from.
 type results struct {
 	network string
+	snappy  string            // "on" or "off"
 	header  map[string]string // "cpu", "go", "goos", ...
 	procs   string            // GOMAXPROCS
 	sizes   []*point          // one connection, in ascending order of message size
 	conns   []*point          // messages of one size, in ascending order of connections
-	message string            // that size
 }
 
 // point is one benchmark: the throughput of both implementations in each round, in 10^6 bytes a second.
@@ -32,17 +32,24 @@ var (
 	line = regexp.MustCompile(`^Benchmark(\S+)/impl=(geth|rlpx)(?:-(\d+))?\s+\d+\s+(.*)$`)
 
 	header    = regexp.MustCompile(`^([a-z][a-z-]*): (.+)$`)
-	sizeName  = regexp.MustCompile(`^(Pipe|TCP)/size=(\w+)/snappy=off$`)
-	connsName = regexp.MustCompile(`^Conns/net=(\w+)/conns=(\d+)/size=(\w+)/snappy=off$`)
+	sizeName  = regexp.MustCompile(`^(Pipe|TCP)/size=(\w+)/snappy=(on|off)$`)
+	connsName = regexp.MustCompile(`^Conns/net=(\w+)/conns=(\d+)/size=` + message + `/snappy=(on|off)$`)
 )
 
-const unit = "MB/s"
+const (
+	unit    = "MB/s"
+	message = "16KiB" // size of the messages by number of connections
+)
 
-func parse(in io.Reader, network string) (*results, error) {
+// parse reads the rows over a network, tcp or pipe, with compression on or off.
+func parse(in io.Reader, network, snappy string) (*results, error) {
+	if snappy != "on" && snappy != "off" {
+		return nil, fmt.Errorf("-snappy: %q is neither on nor off", snappy)
+	}
 	if network != "tcp" && network != "pipe" {
 		return nil, fmt.Errorf("-net: %q is neither tcp nor pipe", network)
 	}
-	r := &results{network: network, header: map[string]string{}}
+	r := &results{network: network, snappy: snappy, header: map[string]string{}}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		if m := header.FindStringSubmatch(lines.Text()); m != nil {
@@ -88,8 +95,8 @@ func parse(in io.Reader, network string) (*results, error) {
 		*points = slices.DeleteFunc(*points, func(p *point) bool { return len(p.geth) == 0 || len(p.rlpx) == 0 })
 		slices.SortFunc(*points, func(a, b *point) int { return int(a.x - b.x) })
 		if len(*points) < 2 {
-			return nil, fmt.Errorf("too few rows that both implementations ran over %s: "+
-				"the benchmarks TCP (or Pipe) and Conns are needed", network)
+			return nil, fmt.Errorf("too few rows that both implementations ran over %s with snappy %s: "+
+				"the benchmarks TCP (or Pipe) and Conns are needed", network, snappy)
 		}
 	}
 	return r, nil
@@ -97,15 +104,11 @@ func parse(in io.Reader, network string) (*results, error) {
 
 // point returns the point to which a benchmark belongs, nil if it is not drawn.
 func (r *results) point(name string) (*point, error) {
-	if m := sizeName.FindStringSubmatch(name); m != nil && strings.ToLower(m[1]) == r.network {
+	if m := sizeName.FindStringSubmatch(name); m != nil && strings.ToLower(m[1]) == r.network && m[3] == r.snappy {
 		n, err := parseSize(m[2])
 		return find(&r.sizes, m[2], n), err
 	}
-	if m := connsName.FindStringSubmatch(name); m != nil && m[1] == r.network {
-		if r.message != "" && r.message != m[3] {
-			return nil, fmt.Errorf("there are rows with messages of %s, too", r.message)
-		}
-		r.message = m[3]
+	if m := connsName.FindStringSubmatch(name); m != nil && m[1] == r.network && m[3] == r.snappy {
 		n, err := strconv.Atoi(m[2])
 		return find(&r.conns, m[2], n), err
 	}

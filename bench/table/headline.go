@@ -33,7 +33,6 @@ var headlines = []headline{
 	{"16 sessions, 1 KiB / 16 KiB", []string{"Sessions/sessions=16/size=1KiB", "Sessions/sessions=16/size=16KiB"}, "ns/op"},
 	{"`SendAll` to 64 sessions, CPU time a peer, 1 KiB / 128 KiB", []string{"SessionBroadcast/sessions=64/size=1KiB", "SessionBroadcast/sessions=64/size=128KiB"}, "send-ns/op"},
 	{"handshake, both sides: time", []string{"Handshake/net=pipe"}, "ns/op"},
-	{"handshake, both sides: allocations", []string{"Handshake/net=pipe"}, "allocs/op"},
 	{"memory of an idle connection that carried 1 KiB / 16 MiB each way", []string{"Memory/state=idle/size=1KiB/snappy=%s/conns=100", "Memory/state=idle/size=16MiB/snappy=%s/conns=100"}, "B/conn"},
 }
 

@@ -9,6 +9,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,6 +192,7 @@ func (h *gethHome) start(t *testing.T) *gethNode {
 		"--nodiscover", "--discovery.dns", "", "--bootnodes", "", "--nat", "none", "--netrestrict", "127.0.0.0/8",
 		"--authrpc.addr", "127.0.0.1", "--authrpc.port", "0", "--authrpc.jwtsecret", h.file(t, "jwt", fmt.Appendf(nil, "%x", h.jwt)),
 		"--cache", "16", "--verbosity", "5",
+		"--history.logs.disable", // or making that index is most of the work of a node that has little to do
 	}
 	if h.syncMode != "" {
 		args = append(args, "--syncmode", h.syncMode)
@@ -198,7 +202,7 @@ func (h *gethHome) start(t *testing.T) *gethNode {
 	} else {
 		args = append(args, "--ipcdisable")
 	}
-	n := &gethNode{home: h, key: &h.key.PublicKey, process: start(t, h.path, args...)}
+	n := &gethNode{home: h, key: &h.key.PublicKey, process: startGethProcess(t, h.path, args)}
 	n.url = n.await(`Started P2P networking\s+self="?(enode://[0-9a-f]+@[^" ]+)`)[1]
 	self, err := enode.ParseV4(n.url)
 	if err != nil {
@@ -215,6 +219,20 @@ func (h *gethHome) start(t *testing.T) *gethNode {
 	}
 	conn.Close()
 	return n
+}
+
+// startGethProcess starts geth. It takes no notice of an interrupt until all of it has started, its peers and its API first,
+// and an interrupt before that would end it with its database as it happens to be. So it ignores
+// interrupts until then, and gets another one.
+func startGethProcess(t *testing.T, path string, args []string) *process {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		return start(t, path, args...) // has no interrupts
+	}
+	p := start(t, "/bin/sh", slices.Concat([]string{"-c", `trap "" INT; exec "$0" "$@"`, path}, args)...)
+	p.log.of = path
+	p.heeds = regexp.MustCompile(`Got interrupt, shutting down`)
+	return p
 }
 
 // engineURL is the address of the node's engine API.

@@ -13,16 +13,17 @@ const journalLimit = 64 << 20
 
 // journal keeps what a peer logs, so that a test can wait for a line of it, and shows it if the test fails.
 type journal struct {
+	of      string // who logs
 	mu      sync.Mutex
 	text    []byte
 	changed chan struct{} // closed at the next write
 }
 
 func newJournal(t *testing.T, of string) *journal {
-	j := &journal{changed: make(chan struct{})}
+	j := &journal{of: of, changed: make(chan struct{})}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", of, j)
+			t.Logf("log of %s:\n%s", j.of, j)
 		}
 	})
 	return j

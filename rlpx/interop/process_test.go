@@ -17,7 +17,10 @@ const (
 	patience = 10 * time.Minute
 
 	// stopTimeout is what a process has from the interrupt until it is killed. It writes its database meanwhile.
-	stopTimeout = time.Minute
+	stopTimeout = 5 * time.Minute
+
+	// interruptAgain is when a process is interrupted once more that has not heeded it.
+	interruptAgain = 2 * time.Second
 )
 
 // step returns the context of one step of a test.
@@ -31,7 +34,8 @@ func step(t *testing.T) context.Context {
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	log    *journal // both outputs
+	log    *journal       // both outputs
+	heeds  *regexp.Regexp // what it logs when it heeds an interrupt; nil: it heeds the first
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the process has ended
 	err    error         // of Wait; set before done is closed
@@ -76,6 +80,14 @@ func startWithInput(t *testing.T, input *os.File, path string, args ...string) *
 // stop interrupts the process and waits for its end.
 func (p *process) stop() {
 	p.cancel(nil)
+	for p.heeds != nil && !p.heeds.MatchString(p.log.String()) {
+		select {
+		case <-p.done:
+			return
+		case <-time.After(interruptAgain):
+			p.cmd.Cancel() // fails if it has ended meanwhile
+		}
+	}
 	<-p.done
 }
 
@@ -93,7 +105,7 @@ func (p *process) await(pattern string) []string {
 	}()
 	match, err := p.log.wait(ctx, regexp.MustCompile(pattern))
 	if err != nil {
-		p.t.Fatalf("%s: %v", p.cmd.Path, err)
+		p.t.Fatalf("%s: %v", p.log.of, err)
 	}
 	return match
 }
