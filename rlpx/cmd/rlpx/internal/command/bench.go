@@ -131,7 +131,7 @@ func (b *bench) echo(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	cfg := rlpx.Config{Key: key, HandshakeTimeout: r.timeout}
+	cfg := rlpx.Config{Key: key}
 	if err := b.openKeyLog(cmd, &cfg); err != nil {
 		return err
 	}

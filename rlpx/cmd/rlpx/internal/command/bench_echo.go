@@ -17,8 +17,7 @@ type echoing struct {
 	*bench
 	to      target
 	timeout time.Duration
-	dialed  dialed
-	session *p2p.Session
+	dialed
 	probe   measure.Echo
 	results []echoed
 }
@@ -31,25 +30,20 @@ type echoed struct {
 
 // dial opens a session in which the peer echoes.
 func (r *echoing) dial(ctx context.Context, cfg *rlpx.Config) (err error) {
-	if r.dialed, err = dial(ctx, r.to, cfg, r.timeout); err != nil {
-		return err
-	}
-	helloCtx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	r.session, err = p2p.NewSession(helloCtx, r.dialed.conn, &p2p.SessionConfig{
+	r.dialed, err = dial(ctx, r.to, cfg, &p2p.SessionConfig{
 		Name:         clientName(),
 		Capabilities: p2p.Capabilities{echoCap},
 		// Nothing but echoes is expected, and how long for is our own concern.
 		ReadTimeout: -1, WriteTimeout: -1,
-	})
+	}, r.timeout)
 	if useless, ok := errors.AsType[*p2p.UselessPeerError](err); ok {
-		return fmt.Errorf("%s has no capability %s but %s: 'rlpx serve' has it", r.dialed.addr, echoCap.Cap, list(useless.Caps))
+		return fmt.Errorf("%s has no capability %s but %s: 'rlpx serve' has it", r.addr, echoCap.Cap, list(useless.Caps))
 	}
 	if errors.Is(err, &p2p.DisconnectError{Reason: p2p.DiscUselessPeer, Remote: true}) {
-		return fmt.Errorf("%s has no capability %s: 'rlpx serve' has it", r.dialed.addr, echoCap.Cap)
+		return fmt.Errorf("%s has no capability %s: 'rlpx serve' has it", r.addr, echoCap.Cap)
 	}
 	if err != nil {
-		return inWords("no session with "+r.dialed.addr, r.timeout, err)
+		return err
 	}
 	r.probe = measure.Echo{
 		Channel: r.session.Capability(echoCap.Name),
@@ -67,8 +61,8 @@ func (r *echoing) done(row int) int     { return len(r.results[row].rate) }
 func (r *echoing) title() string {
 	hello := r.session.Remote()
 	return fmt.Sprintf("%s, %s, p2p version %d, snappy %s\nconnected in %s, handshake in %s\n",
-		r.dialed.addr, hello.PrintableName(), hello.Version, onOff(r.session.ConnectionState().Snappy),
-		short(r.dialed.connect), short(r.dialed.handshake))
+		r.addr, hello.PrintableName(), hello.Version, onOff(r.session.ConnectionState().Snappy),
+		short(r.connect), short(r.handshake))
 }
 
 func (r *echoing) measure(ctx context.Context, row, _ int) (bytes int64, err error) {
@@ -80,7 +74,7 @@ func (r *echoing) measure(ctx context.Context, row, _ int) (bytes int64, err err
 		a, err = r.probe.Stream(ctx, size, r.each)
 	}
 	if err != nil {
-		what := fmt.Sprintf("echo of %s from %s", sizeName(size), r.dialed.addr)
+		what := fmt.Sprintf("echo of %s from %s", sizeName(size), r.addr)
 		switch {
 		case errors.Is(err, measure.ErrNoEcho):
 			return bytes, fmt.Errorf("%s: nothing came back within %v", what, r.timeout)
@@ -128,7 +122,7 @@ type echoedRecord struct {
 func (r *echoing) record(row int) any {
 	result := &r.results[row]
 	return echoedRecord{
-		Peer: r.dialed.addr, Client: r.session.Remote().Name, Snappy: r.session.ConnectionState().Snappy,
+		Peer: r.addr, Client: r.session.Remote().Name, Snappy: r.session.ConnectionState().Snappy,
 		Size: r.sizes[row], Rounds: len(result.rate),
 		P50: int64(measure.Median(result.p50)), P99: int64(measure.Median(result.p99)),
 		capacity: newCapacity(result.rate, r.sizes[row]),

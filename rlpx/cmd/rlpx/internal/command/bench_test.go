@@ -176,7 +176,7 @@ func (n *notifier) Write(p []byte) (int, error) {
 func TestBenchEcho(t *testing.T) {
 	s := startServe(t)
 	r := run(t, "bench", "-to", s.url, "-rounds", "2", "-time", "2ms", "-sizes", "1,16KiB,2MiB")
-	r.wantSuccess(t, s.to.addrs[0]+", "+clientName()+", p2p version 5, snappy on\n", "connected in ", "handshake in ",
+	r.wantSuccess(t, s.to[0].Addr()+", "+clientName()+", p2p version 5, snappy on\n", "connected in ", "handshake in ",
 		"message", "round trip p50 ", "throughput", "1 B ", "16 KiB ", "2 MiB ")
 	if strings.Contains(r.stdout, " - ") {
 		t.Errorf("an empty cell:\n%s", r.stdout)
@@ -190,7 +190,7 @@ func TestBenchEcho(t *testing.T) {
 	}
 	for i, size := range []int{100, 5000} {
 		got := rows[i]
-		if got.Peer != s.to.addrs[0] || got.Client != clientName() || !got.Snappy || got.Size != size || got.Rounds != 3 ||
+		if got.Peer != s.to[0].Addr() || got.Client != clientName() || !got.Snappy || got.Size != size || got.Rounds != 3 ||
 			got.P50 <= 0 || got.P50 > got.P99 || got.Bytes <= 0 || got.Messages != got.Bytes/float64(size) {
 			t.Errorf("%+v", got)
 		}

@@ -88,7 +88,6 @@ func (d *demo) run(ctx context.Context) error {
 type demoNode struct {
 	name    string
 	cfg     *rlpx.Config
-	conn    *rlpx.Conn
 	session *p2p.Session
 }
 
@@ -102,13 +101,17 @@ func (d *demo) newNode(name string) (*demoNode, error) {
 	return n, nil
 }
 
-// open starts the session on n.conn.
-func (n *demoNode) open(ctx context.Context) (err error) {
-	n.session, err = p2p.NewSession(ctx, n.conn, &p2p.SessionConfig{
-		Name:         clientName() + "/" + n.name,
-		Capabilities: p2p.Capabilities{demoCap},
-	})
-	return err
+func (n *demoNode) sessionConfig() *p2p.SessionConfig {
+	return &p2p.SessionConfig{Name: clientName() + "/" + n.name, Capabilities: p2p.Capabilities{demoCap}}
+}
+
+// listen makes the node accept sessions. It returns where.
+func (n *demoNode) listen() (*p2p.Listener, *p2p.Node, error) {
+	l, err := p2p.Listen("tcp", "127.0.0.1:0", n.cfg, n.sessionConfig())
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, endpoint{"127.0.0.1", uint16(l.Addr().(*net.TCPAddr).Port)}.node(&n.cfg.Key.PublicKey), nil
 }
 
 func (n *demoNode) close() { _ = n.session.Close() }
@@ -123,31 +126,27 @@ func (d *demo) connect(ctx context.Context) (alice, bob *demoNode, err error) {
 	if bob, err = d.newNode("bob"); err != nil {
 		return nil, nil, err
 	}
-	l, err := rlpx.Listen("tcp", "127.0.0.1:0", alice.cfg)
+	l, node, err := alice.listen()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer l.Close()
-	addr := l.Addr().(*net.TCPAddr)
-	node := endpoint{"127.0.0.1", uint16(addr.Port)}.node(&alice.cfg.Key.PublicKey)
 	d.out.printf("alice        %s\n", node)
 
 	// Either side that fails ends the other one too.
 	err = both(ctx,
-		func(ctx context.Context) error {
-			if alice.conn, err = l.Accept(ctx); err != nil {
-				return err
-			}
-			return alice.open(ctx)
+		func(ctx context.Context) (err error) {
+			alice.session, err = l.Accept(ctx)
+			return err
 		},
 		func(ctx context.Context) error {
-			dialed, err := dial(ctx, target{node.Key, []string{node.Addr()}}, bob.cfg, rlpx.DefaultHandshakeTimeout)
+			dialed, err := dial(ctx, target{node}, bob.cfg, bob.sessionConfig(), rlpx.DefaultHandshakeTimeout)
 			if err != nil {
 				return err
 			}
 			d.out.printf("handshake    bob dialed: connected in %s, handshake in %s\n", short(dialed.connect), short(dialed.handshake))
-			bob.conn = dialed.conn
-			return bob.open(ctx)
+			bob.session = dialed.session
+			return nil
 		})
 	if err != nil {
 		for _, n := range []*demoNode{alice, bob} {
@@ -188,13 +187,13 @@ func (d *demo) describe(alice, bob *demoNode) {
 	}
 	for _, s := range bob.session.Shared().All() {
 		d.out.printf("negotiated   %s with message codes 0x%02x to 0x%02x, snappy %s\n",
-			s.Cap, s.Offset, s.Offset+s.Length-1, onOff(bob.conn.ConnectionState().Snappy))
+			s.Cap, s.Offset, s.Offset+s.Length-1, onOff(bob.session.ConnectionState().Snappy))
 	}
 }
 
 // transfer sends messages from one to the other, checks them and prints how it went.
 func (d *demo) transfer(ctx context.Context, from, to *demoNode, t *traffic) error {
-	wire := from.conn.ConnectionState().Stats.WireBytesWritten
+	wire := from.session.ConnectionState().Stats.WireBytesWritten
 	what := from.name + " -> " + to.name
 	var got tally
 	start := time.Now()
@@ -211,7 +210,7 @@ func (d *demo) transfer(ctx context.Context, from, to *demoNode, t *traffic) err
 		return err
 	}
 	n := got.bytes.Load()
-	wire = from.conn.ConnectionState().Stats.WireBytesWritten - wire
+	wire = from.session.ConnectionState().Stats.WireBytesWritten - wire
 	d.out.printf("%-12s %d messages, %s in %s: %s, %s on the wire, every byte as sent\n",
 		what, got.messages.Load(), byteCount(n), short(took), rate(n, took), byteCount(int64(wire)))
 	return nil

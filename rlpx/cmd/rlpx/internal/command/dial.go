@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"errors"
 	"fmt"
 	"io"
@@ -15,57 +14,65 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// dialed is a connection after its handshake.
+// dialed is a session with a target.
 type dialed struct {
-	conn               *rlpx.Conn
-	addr               string        // of the target's, the one that was dialed
-	connect, handshake time.Duration // how long the TCP connection and the handshake took
+	session            *p2p.Session
+	node               *p2p.Node     // of the target's addresses, the one that was dialed last
+	addr               string        // of node
+	connect, handshake time.Duration // how long the TCP connection and the encrypted handshake took; 0 if there was none
 }
 
-// dial connects to the target and performs the handshake. The addresses of the target are tried
-// one after the other, each within timeout.
-func dial(ctx context.Context, to target, cfg *rlpx.Config, timeout time.Duration) (dialed, error) {
-	var failures error
-	for _, addr := range to.addrs {
-		d, err := dialAddr(ctx, addr, to.key, cfg, timeout)
-		switch {
-		case err == nil:
+// dial opens a session with the target. Its addresses are tried one after the other, until there is a node with the
+// target's key at one of them. Each has the timeout for the connection, and again for both handshakes.
+func dial(ctx context.Context, to target, cfg *rlpx.Config, session *p2p.SessionConfig, timeout time.Duration) (d dialed, failures error) {
+	for _, node := range to {
+		var err error
+		if d, err = dialNode(ctx, node, cfg, session, timeout); err == nil {
 			return d, nil
-		case failures == nil:
+		}
+		if failures == nil {
 			failures = err
-		default:
+		} else {
 			failures = fmt.Errorf("%w; %w", failures, err)
 		}
-		if ctx.Err() != nil {
+		if d.handshake > 0 || ctx.Err() != nil {
 			break
 		}
 	}
-	return dialed{}, failures
+	return d, failures
 }
 
-func dialAddr(ctx context.Context, addr string, key *ecdsa.PublicKey, cfg *rlpx.Config, timeout time.Duration) (dialed, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	d := dialed{addr: addr}
-	start := time.Now()
-	dialer := rlpx.Dialer{
-		Config: cfg,
+func dialNode(ctx context.Context, node *p2p.Node, cfg *rlpx.Config, session *p2p.SessionConfig, timeout time.Duration) (d dialed, err error) {
+	d.node, d.addr = node, node.Addr()
+	cfg = cfg.Clone()
+	cfg.HandshakeTimeout = timeout
+	cfg.Trace = &rlpx.Trace{HandshakeDone: func(_ *rlpx.Conn, took time.Duration, err error) {
+		if err == nil {
+			d.handshake = took
+		}
+	}}
+	dialer := p2p.Dialer{
+		RLPx: cfg, Session: session,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			tcp, err := new(net.Dialer).DialContext(ctx, network, addr)
-			d.connect = time.Since(start)
+			start := time.Now()
+			tcp, err := (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, addr)
+			if err == nil {
+				d.connect = time.Since(start)
+			}
 			return tcp, err
 		},
 	}
-	conn, err := dialer.Dial(ctx, "tcp", addr, key)
+	d.session, err = dialer.DialNode(ctx, node)
 	switch {
+	case err == nil:
+		return d, nil
+	case d.handshake > 0:
+		return d, inWords("no session with "+d.addr, timeout, err)
 	case errors.Is(err, rlpx.ErrHandshake):
-		return d, inWords("handshake with "+addr+" failed", timeout, err)
-	case err != nil:
-		return d, inWords("cannot connect to "+addr, timeout, err)
+		return d, inWords("handshake with "+d.addr+" failed", timeout, err)
+	default:
+		return d, inWords("cannot connect to "+d.addr, timeout, err)
 	}
-	d.conn = conn
-	d.handshake = time.Since(start) - d.connect
-	return d, nil
 }
 
 // inWords says why something failed, in terms of what a user can look after. Errors that speak for themselves are

@@ -62,13 +62,13 @@ func FuzzNodeArgument(f *testing.F) {
 			checkMessage(t, err)
 			return
 		}
-		if !got.key.Curve.IsOnCurve(got.key.X, got.key.Y) {
-			t.Fatal("the key is no point of the curve")
-		}
-		if len(got.addrs) == 0 {
+		if len(got) == 0 {
 			t.Fatalf("%q gives no address", text)
 		}
-		for _, addr := range got.addrs {
+		if key := got[0].Key; !key.Curve.IsOnCurve(key.X, key.Y) {
+			t.Fatal("the key is no point of the curve")
+		}
+		for _, addr := range addrs(got) {
 			at, err := parseAddr(addr)
 			if err != nil || at.host == "" || at.port == 0 {
 				t.Fatalf("%q gives the address %q: %+v, %v", text, addr, at, err)
@@ -76,13 +76,13 @@ func FuzzNodeArgument(f *testing.F) {
 			if addr != printable(addr, len(addr)) {
 				t.Errorf("the address %q is accepted", addr)
 			}
-			url := at.node(got.key).String()
+			url := at.node(got[0].Key).String()
 			again, err := parseTarget(url)
 			if err != nil {
 				t.Fatalf("%q is accepted, %q refused: %v", text, url, err)
 			}
-			if !again.key.Equal(got.key) || !slices.Equal(again.addrs, []string{addr}) {
-				t.Fatalf("%q means %q, %q means %q", text, addr, url, again.addrs)
+			if !again[0].Key.Equal(got[0].Key) || !slices.Equal(addrs(again), []string{addr}) {
+				t.Fatalf("%q means %q, %q means %q", text, addr, url, addrs(again))
 			}
 			for n := range strings.LastIndex(url, ":") + 1 {
 				if _, err := parseTarget(url[:n]); err == nil {

@@ -15,11 +15,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// target is a node to dial.
-type target struct {
-	key   *ecdsa.PublicKey
-	addrs []string // host:port, in the order in which they are tried
-}
+// target is a node to dial: its addresses, in the order in which they are tried.
+type target []*p2p.Node
 
 // parseTarget parses an enode URL or a node record ("enr:...").
 func parseTarget(text string) (t target, err error) {
@@ -32,11 +29,11 @@ func parseTarget(text string) (t target, err error) {
 	case strings.HasPrefix(text, "enode://"):
 		node, err := p2p.ParseNode(text)
 		if err != nil {
-			return target{}, err
+			return nil, err
 		}
-		return target{node.Key, []string{node.Addr()}}, nil
+		return target{node}, nil
 	default:
-		return target{}, fmt.Errorf(`%q is no node: it must start with "enode://" or "enr:"`, printable(text, 64))
+		return nil, fmt.Errorf(`%q is no node: it must start with "enode://" or "enr:"`, printable(text, 64))
 	}
 }
 
@@ -46,22 +43,23 @@ func parseTarget(text string) (t target, err error) {
 func parseRecord(text string) (target, error) {
 	node, err := enode.Parse(enode.ValidSchemes, text)
 	if err != nil {
-		return target{}, err
+		return nil, err
 	}
-	t := target{key: node.Pubkey()}
-	if t.key == nil {
-		return target{}, errors.New("the record has no secp256k1 key")
+	key := node.Pubkey()
+	if key == nil {
+		return nil, errors.New("the record has no secp256k1 key")
 	}
 	var tcp enr.TCP
 	var tcp6 enr.TCP6
 	if err := node.Load(&tcp); err != nil && !enr.IsNotFound(err) {
-		return target{}, err
+		return nil, err
 	}
 	if err := node.Load(&tcp6); enr.IsNotFound(err) {
 		tcp6 = enr.TCP6(tcp)
 	} else if err != nil {
-		return target{}, err
+		return nil, err
 	}
+	var t target
 	var ip4, ip6 netip.Addr
 	var unusable []string
 	for _, family := range []struct {
@@ -76,23 +74,23 @@ func parseRecord(text string) (target, error) {
 		if err := node.Load(family.entry); enr.IsNotFound(err) {
 			continue
 		} else if err != nil {
-			return target{}, err
+			return nil, err
 		}
-		at := p2p.Node{Key: t.key, Host: family.ip.String(), TCP: *family.port}
+		at := p2p.Node{Key: key, Host: family.ip.String(), TCP: *family.port}
 		if parsed, err := p2p.ParseNode(at.String()); err == nil {
-			t.addrs = append(t.addrs, parsed.Addr())
+			t = append(t, parsed)
 		} else {
 			why := strings.TrimPrefix(err.Error(), p2p.ErrInvalidNode.Error()+": ")
 			unusable = append(unusable, family.name+": "+why)
 		}
 	}
 	switch {
-	case len(t.addrs) > 0:
+	case len(t) > 0:
 		return t, nil
 	case len(unusable) > 0:
-		return target{}, errors.New(strings.Join(unusable, "; "))
+		return nil, errors.New(strings.Join(unusable, "; "))
 	default:
-		return target{}, errors.New("the record has no address")
+		return nil, errors.New("the record has no address")
 	}
 }
 

@@ -2,7 +2,6 @@ package command
 
 import (
 	"encoding/hex"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/go-rlpx/transport/rlpx"
+	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
 func TestCase_N4_NodesToDial(t *testing.T) {
@@ -66,8 +66,8 @@ func TestCase_N4_NodesToDial(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(got.addrs, tc.addrs) || !got.key.Equal(&key.PublicKey) {
-				t.Errorf("addresses %q, want %q; key equal: %v", got.addrs, tc.addrs, got.key.Equal(&key.PublicKey))
+			if !slices.Equal(addrs(got), tc.addrs) || !got[0].Key.Equal(&key.PublicKey) {
+				t.Errorf("addresses %q, want %q; key equal: %v", addrs(got), tc.addrs, got[0].Key.Equal(&key.PublicKey))
 			}
 		})
 	}
@@ -104,6 +104,13 @@ func TestCase_N4_NodesToDial(t *testing.T) {
 	}
 }
 
+func addrs(t target) (addrs []string) {
+	for _, node := range t {
+		addrs = append(addrs, node.Addr())
+	}
+	return addrs
+}
+
 // A record's addresses are dialed one after the other until one answers as the node.
 func TestCase_N4_EveryAddressIsTried(t *testing.T) {
 	s := startServe(t)
@@ -111,23 +118,22 @@ func TestCase_N4_EveryAddressIsTried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := l.Addr().String()
+	nobody := uint16(l.Addr().(*net.TCPAddr).Port)
 	l.Close()
 	other := listen(t, func(c net.Conn) {}) // closes at once
-	to := target{s.to.key, []string{nobody, fmt.Sprintf("127.0.0.1:%d", other), s.to.addrs[0]}}
-	cfg := &rlpx.Config{Key: newKey(t)}
-	d, err := dial(t.Context(), to, cfg, time.Minute)
+	to := target{{Key: s.to[0].Key, Host: "127.0.0.1", TCP: nobody}, {Key: s.to[0].Key, Host: "127.0.0.1", TCP: other}, s.to[0]}
+	cfg, echo := &rlpx.Config{Key: newKey(t)}, &p2p.SessionConfig{Capabilities: p2p.Capabilities{echoCap}}
+	d, err := dial(t.Context(), to, cfg, echo, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.conn.Close()
-	if d.addr != s.to.addrs[0] {
+	d.session.Close()
+	if d.addr != s.to[0].Addr() {
 		t.Errorf("connected to %s", d.addr)
 	}
-	to.addrs = to.addrs[:2]
-	_, err = dial(t.Context(), to, cfg, time.Minute)
+	_, err = dial(t.Context(), to[:2], cfg, echo, time.Minute)
 	if err == nil {
 		t.Fatal("connected to nobody")
 	}
-	wantAll(t, err.Error(), "cannot connect to "+nobody, "; handshake with "+to.addrs[1]+" failed: the peer closed")
+	wantAll(t, err.Error(), "cannot connect to "+to[0].Addr(), "; handshake with "+to[1].Addr()+" failed: the peer closed")
 }

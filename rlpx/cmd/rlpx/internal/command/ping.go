@@ -24,7 +24,7 @@ func (e *env) pingCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "c", Usage: "stop after `N` Pings; 0: go on until interrupted", Value: 4},
 			&cli.DurationFlag{Name: "i", Usage: "`INTERVAL` between Pings; below 1s, a peer may end the session", Value: time.Second},
-			&cli.DurationFlag{Name: "timeout", Usage: "longest `WAIT` for the connection, for Hello and for each answer", Value: 5 * time.Second},
+			&cli.DurationFlag{Name: "timeout", Usage: "longest `WAIT` for the connection, for the handshakes and for each answer", Value: 5 * time.Second},
 			keyFlag(),
 			capFlag("announce `CAP` besides echo/1, eth/66 to eth/72, snap/1 and snap/2"),
 			keyLogFlag(),
@@ -61,7 +61,7 @@ func (e *env) pingCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			p.cfg = rlpx.Config{Key: key, HandshakeTimeout: p.timeout}
+			p.cfg = rlpx.Config{Key: key}
 			if err := e.openKeyLog(cmd, &p.cfg); err != nil {
 				return err
 			}
@@ -96,28 +96,26 @@ func (p *pinger) run(ctx context.Context) error {
 		return err
 	}
 	defer session.Close()
-	drain(ctx, session)
 	p.describe(session)
 	return p.ping(ctx, session)
 }
 
 // session dials and exchanges Hello.
 func (p *pinger) session(ctx context.Context, caps p2p.Capabilities) (*p2p.Session, error) {
-	d, err := dial(ctx, p.to, &p.cfg, p.timeout)
-	if err != nil {
-		return nil, err
+	for i := range caps {
+		caps[i].Handle = ignore
 	}
-	p.addr, p.to.addrs = d.addr, []string{d.addr}
-	p.out.printf("%s: connected in %s, handshake in %s\n", p.addr, short(d.connect), short(d.handshake))
-
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel()
-	session, err := p2p.NewSession(ctx, d.conn, &p2p.SessionConfig{Name: clientName(), Capabilities: caps})
-	if err != nil {
-		return nil, inWords("no session with "+p.addr, p.timeout, err)
+	d, err := dial(ctx, p.to, &p.cfg, &p2p.SessionConfig{Name: clientName(), Capabilities: caps}, p.timeout)
+	p.addr = d.addr
+	if d.handshake > 0 {
+		p.to = target{d.node}
+		p.out.printf("%s: connected in %s, handshake in %s\n", p.addr, short(d.connect), short(d.handshake))
 	}
-	return session, nil
+	return d.session, err
 }
+
+// ignore is for capabilities of which no message matters.
+func ignore(*p2p.Channel, uint64, []byte) error { return nil }
 
 // mirrored returns what can be announced of a peer's own capabilities.
 func mirrored(theirs []p2p.Cap) p2p.Capabilities {
@@ -128,21 +126,6 @@ func mirrored(theirs []p2p.Cap) p2p.Capabilities {
 		}
 	}
 	return caps
-}
-
-// drain drops the messages of all capabilities, as long as the session lasts. Left unread they would end up in
-// the way of Pong.
-func drain(ctx context.Context, session *p2p.Session) {
-	for _, shared := range session.Shared().All() {
-		ch := session.Capability(shared.Name)
-		go func() {
-			for {
-				if _, _, err := ch.Read(ctx); err != nil {
-					return
-				}
-			}
-		}()
-	}
 }
 
 func (p *pinger) describe(session *p2p.Session) {

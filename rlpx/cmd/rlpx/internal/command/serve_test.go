@@ -118,11 +118,8 @@ func find(t *testing.T, events []map[string]any, msg string) map[string]any {
 // join opens a session with the served node.
 func (s *served) join(name string, caps ...p2p.Capability) (*p2p.Session, error) {
 	s.t.Helper()
-	d, err := dial(s.t.Context(), s.to, &rlpx.Config{Key: newKey(s.t)}, time.Minute)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	session, err := p2p.NewSession(s.t.Context(), d.conn, &p2p.SessionConfig{Name: name, Capabilities: caps})
+	cfg := &rlpx.Config{Key: newKey(s.t), HandshakeTimeout: time.Minute}
+	session, err := p2p.Dial(s.t.Context(), s.url, cfg, &p2p.SessionConfig{Name: name, Capabilities: caps})
 	if err == nil {
 		s.t.Cleanup(func() { session.Close() })
 	}
@@ -289,12 +286,12 @@ func TestServeUnprintablePeer(t *testing.T) {
 // What is no RLPx costs a line, and nothing else.
 func TestServeForeignPeers(t *testing.T) {
 	s := startServe(t)
-	if r, err := http.Get("http://" + s.to.addrs[0]); err == nil {
+	if r, err := http.Get("http://" + s.to[0].Addr()); err == nil {
 		t.Errorf("HTTP gets %v", r.Status)
 		r.Body.Close()
 	}
 	for _, bytes := range []string{"", "x", "\x01\x00" + strings.Repeat("x", 256), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"} {
-		c, err := net.Dial("tcp", s.to.addrs[0])
+		c, err := net.Dial("tcp", s.to[0].Addr())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +323,7 @@ func TestServeKeyFile(t *testing.T) {
 	made := run(t, "key", "-new", file)
 	made.wantSuccess(t)
 	s := startServe(t, "-key", file)
-	id := nodeID(s.to.key)
+	id := nodeID(s.to[0].Key)
 	wantAll(t, made.stdout, id)
 	run(t, "ping", "-c", "1", s.url).wantSuccess(t, "node id       "+id)
 	s.stop()
@@ -358,12 +355,12 @@ func TestKeyLogsAgree(t *testing.T) {
 // A peer that says no Hello of its own is told ours all the same, as go-ethereum's devp2p rlpx ping expects.
 func TestServeToGoEthereum(t *testing.T) {
 	s := startServe(t, "-cap", "eth/69")
-	tcp, err := net.Dial("tcp", s.to.addrs[0])
+	tcp, err := net.Dial("tcp", s.to[0].Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tcp.Close()
-	conn := gethrlpx.NewConn(tcp, s.to.key)
+	conn := gethrlpx.NewConn(tcp, s.to[0].Key)
 	if _, err := conn.Handshake(newKey(t)); err != nil {
 		t.Fatal(err)
 	}
