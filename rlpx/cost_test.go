@@ -136,6 +136,9 @@ func TestNoAllocation(t *testing.T) {
 				if size > 100<<10 {
 					runs = 40
 				}
+				if testing.Short() {
+					runs = min(runs, 4<<20/(1+size)) // of a frame of 2 MiB still two
+				}
 				if n := testing.AllocsPerRun(runs, frame); n != 0 {
 					t.Errorf("%v allocations for a frame written and read", n)
 				}
@@ -261,7 +264,7 @@ func TestStalledFrameDoesNotPinBuffers(t *testing.T) {
 func TestCase_D8_MemoryAfterLargeMessages(t *testing.T) {
 	const conns = 8
 	size, small := maxUint24-100, 1000
-	if raceEnabled {
+	if raceEnabled || testing.Short() {
 		size, small = 4<<20, 100
 	}
 	large := pattern(size, 3)

@@ -47,7 +47,11 @@ func TestSharedLanesInABubble(t *testing.T) {
 			}
 		})
 	}
-	for range 20 {
+	bubbles := 20
+	if testing.Short() {
+		bubbles = 5
+	}
+	for range bubbles {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := pair()
 			go func() {

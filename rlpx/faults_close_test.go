@@ -186,6 +186,9 @@ func TestBroadcastWhileConnsClose(t *testing.T) {
 	if raceEnabled {
 		rounds = 8
 	}
+	if testing.Short() {
+		rounds = 4
+	}
 	for _, kind := range kindsOfConn {
 		t.Run(kind.name, func(t *testing.T) {
 			rlpxtest.CheckGoroutines(t)
