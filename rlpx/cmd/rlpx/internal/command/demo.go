@@ -24,18 +24,19 @@ var demoCap = capability("demo", 1, demoLength)
 func (e *env) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "two nodes in one process exchange messages and check them",
+		Usage: "nodes in one process exchange messages and check them",
 		Description: "Two nodes connect over TCP on the loopback interface and send each other messages of 0 bytes to\n" +
-			"4 MiB, some of which compress well and some not at all. Every byte is compared.",
+			fmt.Sprintf("4 MiB, some of which compress well and some not at all. Then one of them sends messages of %s to\n", byteCount(blockSize)) +
+			fmt.Sprintf("%d peers, each to all at once. Every byte is compared.", demoPeers),
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "for", Usage: "exchange messages for about `DURATION`, half of it each way", Value: 3 * time.Second},
+			&cli.DurationFlag{Name: "for", Usage: "exchange messages for about `DURATION`, a third of it each way and a third to many peers", Value: 3 * time.Second},
 			keyLogFlag(),
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := noArguments(cmd); err != nil {
 				return err
 			}
-			d := &demo{env: e, each: cmd.Duration("for") / 2, bar: isTerminal(e.err)}
+			d := &demo{env: e, each: cmd.Duration("for") / 3, bar: isTerminal(e.err)}
 			if d.each < 0 {
 				return usagef(cmd, "-for must not be negative")
 			}
@@ -53,10 +54,10 @@ func (e *env) demoCommand() *cli.Command {
 	}
 }
 
-// demo is one run of the demo command. Alice listens, Bob dials.
+// demo is one run of the demo command. Alice listens, Bob dials, and then a crowd does.
 type demo struct {
 	*env
-	each time.Duration // for each direction
+	each time.Duration // for each direction, and for the broadcast
 	bar  bool
 	cfg  rlpx.Config // of both, but for the key
 }
@@ -80,6 +81,9 @@ func (d *demo) run(ctx context.Context) error {
 		if err := d.transfer(ctx, way.from, way.to, newTraffic(uint64(i))); err != nil {
 			return fmt.Errorf("%s to %s: %w", way.from.name, way.to.name, err)
 		}
+	}
+	if err := d.broadcast(ctx, alice, newTraffic(2)); err != nil {
+		return fmt.Errorf("broadcast: %w", err)
 	}
 	return d.part(ctx, alice, bob)
 }

@@ -7,9 +7,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-rlpx/transport/rlpx/cmd/rlpx/internal/measure"
+	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
 func TestDemo(t *testing.T) {
@@ -23,6 +27,7 @@ func TestDemo(t *testing.T) {
 		"negotiated   demo/1 with message codes 0x10 to 0x12, snappy on\n",
 		"ping         answered in ",
 		"bob -> alice ", "alice -> bob ", "every byte as sent",
+		"broadcast    alice -> 48 peers: ", " messages of 128.0 KiB in ", "iB/s to all, every byte as sent\n",
 		"disconnect   bob said: client quitting\n")
 	rounds := regexp.MustCompile(`(?m) (\d+) messages, \d+\.\d+ [MG]iB in .*: .*/s, .* on the wire, `).FindAllStringSubmatch(r.stdout, -1)
 	if len(rounds) != 2 {
@@ -37,9 +42,20 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.SplitAfter(string(log), "\n")
-	if len(lines) != 3 || lines[0] != lines[1] || !strings.HasPrefix(lines[0], "RLPX ") || strings.Count(lines[0], " ") != 5 {
-		t.Errorf("want a key log line from each end, and the same one: %q", log)
+	ends := map[string]int{} // by line
+	for line := range strings.Lines(string(log)) {
+		ends[line]++
+		if !strings.HasPrefix(line, "RLPX ") || strings.Count(line, " ") != 5 {
+			t.Errorf("key log line %q", line)
+		}
+	}
+	for line, n := range ends {
+		if n != 2 {
+			t.Errorf("want a key log line from each end, and the same one: there are %d of %q", n, line)
+		}
+	}
+	if sessions := 1 + demoPeers; len(ends) != sessions {
+		t.Errorf("%d sessions in the key log, want %d", len(ends), sessions)
 	}
 	if info, err := os.Stat(keyLog); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != keyFileMode {
 		t.Errorf("key log: mode %v, %v", info.Mode(), err)
@@ -80,5 +96,80 @@ func TestBothEndsWithTheFirstError(t *testing.T) {
 	cancel(boom)
 	if err := both(ctx, wait, wait); err != boom {
 		t.Errorf("from outside: got %v", err)
+	}
+}
+
+// Whatever happens to one message of a broadcast is noticed by the peer.
+func TestCrowdPeerMismatch(t *testing.T) {
+	sent := newTraffic(2)
+	packets := func() (q queue) {
+		for i := range 5 {
+			id, data := sent.block(i)
+			q = append(q, packet{id, slices.Clone(data)})
+		}
+		return append(q, packet{endID, endOf(5)})
+	}
+	for _, tc := range []struct {
+		name   string
+		damage func(q queue) queue
+		ok     bool
+	}{
+		{"as sent", func(q queue) queue { return q }, true},
+		{"one bit", func(q queue) queue { q[3].data[blockSize-1] ^= 0x80; return q }, false},
+		{"shorter", func(q queue) queue { q[3].data = q[3].data[1:]; return q }, false},
+		{"other id", func(q queue) queue { q[3].id ^= 3; return q }, false},
+		{"swapped", func(q queue) queue { q[1], q[3] = q[3], q[1]; return q }, false},
+		{"lost", func(q queue) queue { return slices.Delete(q, 3, 4) }, false},
+		{"last lost", func(q queue) queue { return slices.Delete(q, 4, 5) }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got tally
+			var failed error
+			p := &crowdPeer{traffic: newTraffic(2), got: &got, fail: func(err error) { failed = err }, over: make(chan struct{})}
+			var err error
+			for _, m := range tc.damage(packets()) {
+				if err = p.handle(nil, m.id, m.data); err != nil {
+					break
+				}
+			}
+			if err != failed || tc.ok != (err == nil) || err != nil && !errors.Is(err, measure.ErrMismatch) {
+				t.Errorf("got %v, reported %v", err, failed)
+			}
+			select {
+			case <-p.over:
+				if !tc.ok || got.bytes.Load() != 5*blockSize {
+					t.Errorf("over after %d bytes", got.bytes.Load())
+				}
+			default:
+				if tc.ok {
+					t.Error("not over")
+				}
+			}
+		})
+	}
+}
+
+// A peer that leaves ends a broadcast, and is named.
+func TestBroadcastToPeerThatLeaves(t *testing.T) {
+	var channels []*p2p.Channel
+	for i := range 3 {
+		cap, n := demoCap, 0
+		cap.Handle = func(ch *p2p.Channel, _ uint64, _ []byte) error {
+			if n++; i == 1 && n == 5 {
+				return p2p.DiscTooManyPeers
+			}
+			return nil
+		}
+		ours, theirs, err := p2p.Pipe(&p2p.SessionConfig{Capabilities: p2p.Capabilities{demoCap}}, &p2p.SessionConfig{Capabilities: p2p.Capabilities{cap}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ours.Close()
+		defer theirs.Close()
+		channels = append(channels, ours.Capability(demoCap.Name))
+	}
+	n, err := newTraffic(2).sendAll(t.Context(), channels, 10*time.Minute)
+	if n < 4 || !errors.Is(err, p2p.DiscTooManyPeers) || !strings.Contains(err.Error(), " to peer 1: ") {
+		t.Errorf("%d messages, %v", n, err)
 	}
 }

@@ -1,7 +1,7 @@
 // Package command implements the rlpx command: one file for each of its
 // commands, and what they share.
 //
-//	demo   two nodes in one process (demo.go, traffic.go, progress.go)
+//	demo   nodes in one process (demo.go, broadcast.go, traffic.go, progress.go)
 //	ping   dial a node, say Hello, send Pings (ping.go, dial.go)
 //	serve  listen, answer and echo (serve.go)
 //	bench  compare with go-ethereum, or measure an echo (bench*.go, package measure)

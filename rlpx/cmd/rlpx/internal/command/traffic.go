@@ -59,12 +59,22 @@ func newTraffic(seed uint64) *traffic {
 
 // message returns message i. The data is not to be modified.
 func (t *traffic) message(i int) (id uint64, data []byte) {
+	return t.piece(i, sizes[i/2%len(sizes)])
+}
+
+// blockSize is the size of messages to many peers, in bytes: that of a usual block.
+const blockSize = 128 * kib
+
+// block returns message i of those to many peers. The data is not to be modified.
+func (t *traffic) block(i int) (id uint64, data []byte) { return t.piece(i, blockSize) }
+
+func (t *traffic) piece(i, size int) (id uint64, data []byte) {
 	id, source := uint64(randomID), t.random
 	if i%2 == 1 {
 		id, source = structID, t.structured
 	}
 	slide := i % maxSlide * 7919 % maxSlide
-	return id, source[slide:][:sizes[i/2%len(sizes)]]
+	return id, source[slide:][:size]
 }
 
 // channel is the side of a capability that the demo uses.
@@ -92,8 +102,11 @@ func (t *traffic) send(ctx context.Context, ch channel, duration time.Duration) 
 			n++
 		}
 	}
-	return ch.Write(endID, binary.BigEndian.AppendUint64(nil, uint64(n)))
+	return ch.Write(endID, endOf(n))
 }
+
+// endOf is the data of the end message after n others.
+func endOf(n int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
 // receive reads up to the end message, and fails at the first message that is not the one that was sent.
 func (t *traffic) receive(ctx context.Context, ch channel, got *tally) error {
