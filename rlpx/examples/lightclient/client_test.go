@@ -126,7 +126,8 @@ func TestNoStatus(t *testing.T) {
 	}
 }
 
-// Why the node ends the session is known, while Status is exchanged and while headers are waited for.
+// Why the node ends the session is known, while Status is exchanged and while headers are waited
+// for.
 func TestNodeEndsIt(t *testing.T) {
 	want := &p2p.DisconnectError{Reason: p2p.DiscTooManyPeers, Remote: true}
 	n := startNode(t, 69)
@@ -217,7 +218,7 @@ func TestManyRequests(t *testing.T) {
 		if held = append(held, answer{id, headers}); len(held) < requests {
 			return nil
 		}
-		if err := ch.SendRLP(blockHeadersMsg, &headersAnswer{1 << 40, chain[:1]}); err != nil { // to nobody
+		if err := ch.SendRLP(blockHeadersMsg, &headersAnswer{1 << 40, chain[:1]}); err != nil { // nobody's
 			return err
 		}
 		for _, a := range slices.Backward(held) {
