@@ -15,7 +15,8 @@ import (
 // atOnce is how many nodes are visited at the same time.
 const atOnce = 32
 
-// offered is what we announce. Nodes turn those away that share nothing with them, so it is what nodes of a blockchain have.
+// offered is what we announce. Nodes turn those away that share nothing with them, so it is what
+// nodes of a blockchain have.
 var offered = p2p.Capabilities{
 	{Cap: p2p.Cap{Name: "eth", Version: 68}, Length: 17, Handle: ignore},
 	{Cap: p2p.Cap{Name: "eth", Version: 69}, Length: 18, Handle: ignore},
@@ -32,8 +33,8 @@ type Crawler struct {
 	timeout time.Duration
 }
 
-// New makes a crawler that has the given key. The timeout bounds the connecting to a node, name lookup included, and
-// again both handshakes. A nil connect stands for a net.Dialer.
+// New makes a crawler that has the given key. The timeout bounds the connecting to a node, name
+// lookup included, and again both handshakes. A nil connect stands for a net.Dialer.
 func New(key *ecdsa.PrivateKey, timeout time.Duration, connect func(ctx context.Context, network, addr string) (net.Conn, error)) *Crawler {
 	if connect == nil {
 		connect = new(net.Dialer).DialContext
@@ -72,8 +73,9 @@ type Result struct {
 	Err     error      // otherwise
 }
 
-// Crawl visits nodes until all are visited or ctx is done. found is called once for each visit that came to an end, one call after
-// the other. When Crawl returns, no connection and no goroutine is left.
+// Crawl visits nodes until all are visited or ctx is done. found is called once for each visit that
+// came to an end, one call after the other. When Crawl returns, no connection and no goroutine is
+// left.
 func (c *Crawler) Crawl(ctx context.Context, urls iter.Seq[string], found func(Result)) {
 	next := make(chan string)
 	var mu sync.Mutex

@@ -21,7 +21,8 @@ import (
 
 const timeout = 5 * time.Second
 
-// inMemory runs a test in a world with a clock that only goes on when everybody waits. The test fails if it leaves goroutines.
+// inMemory runs a test in a world with a clock that only goes on when everybody waits. The test
+// fails if it leaves goroutines.
 func inMemory(t *testing.T, test func(t *testing.T, w *world, c *Crawler)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, self: newKey(t), nodes: map[string]func(context.Context) (net.Conn, error){}}
@@ -33,8 +34,8 @@ func inMemory(t *testing.T, test func(t *testing.T, w *world, c *Crawler)) {
 	})
 }
 
-// 500 nodes that do everything that nodes do: each is told apart from the others, none takes more than its time, and 32 are
-// visited at once, no more and no less.
+// 500 nodes that do everything that nodes do: each is told apart from the others, none takes more
+// than its time, and 32 are visited at once, no more and no less.
 func TestCrawl(t *testing.T) {
 	inMemory(t, func(t *testing.T, w *world, c *Crawler) {
 		const nodes = 500

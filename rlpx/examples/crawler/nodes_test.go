@@ -197,7 +197,8 @@ func failed(err error) func(w *world) string {
 	}
 }
 
-// accepts is a node that accepts connections, for each of which it runs script, and closes them then.
+// accepts is a node that accepts connections, for each of which it runs script, and closes them
+// then.
 func accepts(script func(conn net.Conn, key *ecdsa.PrivateKey)) func(w *world) string {
 	return func(w *world) string {
 		key := newKey(w.t)

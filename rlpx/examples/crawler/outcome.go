@@ -11,7 +11,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// Outcome is in one phrase what became of a visit. That a node said Disconnect is "told: " and its reason.
+// Outcome is in one phrase what became of a visit. That a node said Disconnect is "told: " and its
+// reason.
 type Outcome string
 
 const (
@@ -70,7 +71,8 @@ var helloCauses = causes{
 	{p2p.ErrUnexpectedMessage, NotHello},
 	{rlpx.ErrAuthentication, Unproven},
 	{rlpx.ErrProtocol, BadFrame},
-	{p2p.DiscUselessPeer, NothingShared}, // of a *p2p.UselessPeerError: what a node told us was found before
+	// That of a *p2p.UselessPeerError. What a node told us was found before.
+	{p2p.DiscUselessPeer, NothingShared},
 }
 
 func (c causes) find(err error, timeout, other Outcome) Outcome {
@@ -103,7 +105,8 @@ func outcomeOf(err error) Outcome {
 	}
 }
 
-// wsaConnRefused is what Windows says where others say ECONNREFUSED. No other system uses the number.
+// wsaConnRefused is what Windows says where others say ECONNREFUSED. No other system uses the
+// number.
 const wsaConnRefused = syscall.Errno(10061)
 
 func connectOutcome(err error) Outcome {

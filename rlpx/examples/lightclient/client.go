@@ -29,7 +29,8 @@ type Network struct {
 	Genesis Hash
 }
 
-// Client is a session with a node that is on the right network. Its methods may be called by any goroutine.
+// Client is a session with a node that is on the right network. Its methods may be called by any
+// goroutine.
 type Client struct {
 	network Network
 	session *p2p.Session
@@ -41,8 +42,8 @@ type Client struct {
 	pending map[uint64]chan<- []rlp.RawValue
 }
 
-// Dial connects to the node of an enode URL and exchanges Status. ctx bounds all of it. Of what the node says that is wrong,
-// ErrVersion, ErrNetwork or ErrGenesis comes first.
+// Dial connects to the node of an enode URL and exchanges Status. ctx bounds all of it. Of what the
+// node says that is wrong, ErrVersion, ErrNetwork or ErrGenesis comes first.
 func Dial(ctx context.Context, url string, conn *rlpx.Config, network Network) (*Client, error) {
 	c := &Client{network: network, ready: make(chan struct{}), pending: map[uint64]chan<- []rlp.RawValue{}}
 	session, err := p2p.Dial(ctx, url, conn, &p2p.SessionConfig{Name: "lightclient/v1", Capabilities: capabilities(c.handle)})
@@ -74,8 +75,9 @@ func (c *Client) Status() Status {
 	return *c.status
 }
 
-// handle is called by the session's reader for each message, from before Dial has the session. data is lent; what is
-// decoded from it is a copy. An error ends the session, with the reason that is in it or else with DiscSubprotocolError.
+// handle is called by the session's reader for each message, from before Dial has the session. data
+// is lent; what is decoded from it is a copy. An error ends the session, with the reason that is in
+// it or else with DiscSubprotocolError.
 func (c *Client) handle(ch *p2p.Channel, id uint64, data []byte) error {
 	c.mu.Lock()
 	first := c.status == nil
@@ -119,8 +121,9 @@ func (c *Client) handleStatus(ch *p2p.Channel, data []byte) error {
 	case s.Genesis != c.network.Genesis:
 		return fmt.Errorf("%w: %v instead of %v (%w)", ErrGenesis, s.Genesis, c.network.Genesis, p2p.DiscUselessPeer)
 	}
-	// We have the genesis block and nothing else. Forks change nothing of what we do, so we know those that the node knows.
-	// To learn of them we wait for its Status, which nodes send without waiting for ours.
+	// We have the genesis block and nothing else. Forks change nothing of what we do, so we know
+	// those that the node knows. To learn of them we wait for its Status, which nodes send without
+	// waiting for ours.
 	ours := &Status{version, c.network.ID, c.network.Genesis, s.ForkID, 0, c.network.Genesis}
 	if err := ch.SendRLP(statusMsg, ours.wire(version)); err != nil {
 		return err
@@ -144,7 +147,8 @@ func (c *Client) handleRange(data []byte) error {
 	return nil
 }
 
-// handleHeaders gives an answer to whoever asked. That nobody waits any more is no fault of the node.
+// handleHeaders gives an answer to whoever asked. That nobody waits any more is no fault of the
+// node.
 func (c *Client) handleHeaders(data []byte) error {
 	var answer headersAnswer
 	if err := decode(data, &answer); err != nil {
@@ -166,8 +170,9 @@ func decode(data []byte, val any) error {
 	return nil
 }
 
-// HeadersFrom fetches up to count headers, from that with the given number on. Nodes give fewer than they were asked for
-// where their chain ends, or where an answer would be too large. None at all is ErrHeaders.
+// HeadersFrom fetches up to count headers, from that with the given number on. Nodes give fewer
+// than they were asked for where their chain ends, or where an answer would be too large. None at
+// all is ErrHeaders.
 func (c *Client) HeadersFrom(ctx context.Context, number, count uint64) ([]*Header, error) {
 	headers, err := c.headers(ctx, number, count)
 	switch {

@@ -79,7 +79,7 @@ func TestWrongStatus(t *testing.T) {
 		{"no list", func(n *node, ch *p2p.Channel) { ch.Write(statusMsg, []byte{0x05}) }, ErrProtocol, "Status", p2p.DiscSubprotocolError},
 		{"of the other version", func(n *node, ch *p2p.Channel) {
 			other := 68 + 69 - ch.Shared().Version
-			ch.WriteRLP(nil, statusMsg, testStatus(ch.Shared().Version).wire(other))
+			ch.WriteRLP(context.Background(), statusMsg, testStatus(ch.Shared().Version).wire(other))
 		}, ErrProtocol, "Status", p2p.DiscSubprotocolError},
 		{"another message first", func(n *node, ch *p2p.Channel) { ch.Write(blockHeadersMsg, []byte{0xc2, 1, 0xc0}) }, ErrProtocol, "message 0x4", p2p.DiscSubprotocolError},
 	} {
@@ -126,7 +126,8 @@ func TestNoStatus(t *testing.T) {
 	}
 }
 
-// Why the node ends the session is known, while Status is exchanged and while headers are waited for.
+// Why the node ends the session is known, while Status is exchanged and while headers are waited
+// for.
 func TestNodeEndsIt(t *testing.T) {
 	want := &p2p.DisconnectError{Reason: p2p.DiscTooManyPeers, Remote: true}
 	n := startNode(t, 69)
@@ -217,7 +218,7 @@ func TestManyRequests(t *testing.T) {
 		if held = append(held, answer{id, headers}); len(held) < requests {
 			return nil
 		}
-		if err := ch.SendRLP(blockHeadersMsg, &headersAnswer{1 << 40, chain[:1]}); err != nil { // to nobody
+		if err := ch.SendRLP(blockHeadersMsg, &headersAnswer{1 << 40, chain[:1]}); err != nil { // nobody's
 			return err
 		}
 		for _, a := range slices.Backward(held) {
@@ -255,7 +256,7 @@ func TestLateAnswer(t *testing.T) {
 		t.Error(err)
 	}
 	ch := n.session().Capability("eth")
-	if err := ch.WriteRLP(nil, blockHeadersMsg, &headersAnswer{<-ids, chain[:1]}); err != nil {
+	if err := ch.WriteRLP(context.Background(), blockHeadersMsg, &headersAnswer{<-ids, chain[:1]}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ch.Session().Ping(t.Context()); err != nil { // the answer came before
@@ -280,7 +281,7 @@ func TestNodeAsksAndTells(t *testing.T) {
 	<-n.messages // our Status
 	ch := n.session().Capability("eth")
 	for request, answer := range emptyAnswers {
-		if err := ch.WriteRLP(nil, request, []any{uint64(77), [][]byte{make([]byte, 32)}}); err != nil {
+		if err := ch.WriteRLP(context.Background(), request, []any{uint64(77), [][]byte{make([]byte, 32)}}); err != nil {
 			t.Fatal(err)
 		}
 		m := <-n.messages
@@ -292,7 +293,7 @@ func TestNodeAsksAndTells(t *testing.T) {
 	if err := ch.Write(0x02, []byte("transactions, of which nothing is decoded")); err != nil {
 		t.Fatal(err)
 	}
-	if err := ch.WriteRLP(nil, blockRangeUpdateMsg, &blockRange{3, 501, Hash{5}}); err != nil {
+	if err := ch.WriteRLP(context.Background(), blockRangeUpdateMsg, &blockRange{3, 501, Hash{5}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ch.Session().Ping(t.Context()); err != nil {

@@ -19,8 +19,8 @@ const (
 	blockRangeUpdateMsg = 0x11 // from eth/69 on
 )
 
-// emptyAnswers are the answers to what a node may ask us for: for each request the id of the answer. Their form is that of
-// headersAnswer.
+// emptyAnswers are the answers to what a node may ask us for: for each request the id of the
+// answer. Their form is that of headersAnswer.
 var emptyAnswers = map[uint64]uint64{
 	getBlockHeadersMsg: blockHeadersMsg,
 	0x05:               0x06, // bodies
@@ -99,7 +99,8 @@ func decodeStatus(version uint64, data []byte) (*Status, error) {
 	return &Status{w.Version, w.Network, w.Genesis, w.ForkID, w.Latest, w.HeadHash}, err
 }
 
-// headersRequest asks for Count headers: that of Origin, which is a Hash or a uint64, and those after it.
+// headersRequest asks for Count headers: that of Origin, which is a Hash or a uint64, and those
+// after it.
 type headersRequest struct {
 	ID    uint64
 	Query headersQuery

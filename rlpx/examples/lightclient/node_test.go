@@ -114,7 +114,7 @@ func startNode(t *testing.T, versions ...uint64) *node {
 }
 
 func (n *node) say(ch *p2p.Channel, s *Status) {
-	if err := ch.WriteRLP(nil, statusMsg, s.wire(ch.Shared().Version)); err != nil {
+	if err := ch.WriteRLP(context.Background(), statusMsg, s.wire(ch.Shared().Version)); err != nil {
 		n.t.Log(err) // the session may have ended
 	}
 }

@@ -50,7 +50,8 @@ func (d *demo) broadcast(ctx context.Context, from *demoNode, t *traffic) error 
 	return nil
 }
 
-// sendAll sends blocks to all channels until the time is over, one at least, then the end message. It returns the number of blocks.
+// sendAll sends blocks to all channels until the time is over, one at least, then the end message.
+// It returns the number of blocks.
 func (t *traffic) sendAll(ctx context.Context, channels []*p2p.Channel, duration time.Duration) (n int, err error) {
 	start := time.Now()
 	send := func(id uint64, data []byte) error {
@@ -70,8 +71,8 @@ func (t *traffic) sendAll(ctx context.Context, channels []*p2p.Channel, duration
 	return n, send(endID, endOf(n))
 }
 
-// gather makes peers that dial the node. It returns the node's ends of their sessions. What it returns with an error is to be
-// closed as well.
+// gather makes peers that dial the node. It returns the node's ends of their sessions. What it
+// returns with an error is to be closed as well.
 func (d *demo) gather(ctx context.Context, node *demoNode, newPeer func() *crowdPeer) (channels []*p2p.Channel, peers []*crowdPeer, err error) {
 	l, at, err := node.listen()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// demoGrace is how much longer than its duration the demo may take: connecting, the round of messages that is under
-// way when the time is over, and a slow machine.
+// demoGrace is how much longer than its duration the demo may take: connecting, the round of
+// messages that is under way when the time is over, and a slow machine.
 const demoGrace = time.Minute
 
 var demoCap = capability("demo", 1, demoLength)
@@ -163,7 +163,8 @@ func (d *demo) connect(ctx context.Context) (alice, bob *demoNode, err error) {
 	return alice, bob, nil
 }
 
-// both runs two functions side by side and returns the first error. The context of both ends with it.
+// both runs two functions side by side and returns the first error. The context of both ends with
+// it.
 func both(ctx context.Context, one, other func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

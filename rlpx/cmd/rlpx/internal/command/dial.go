@@ -19,11 +19,12 @@ type dialed struct {
 	session            *p2p.Session
 	node               *p2p.Node     // of the target's addresses, the one that was dialed last
 	addr               string        // of node
-	connect, handshake time.Duration // how long the TCP connection and the encrypted handshake took; 0 if there was none
+	connect, handshake time.Duration // TCP and the encrypted handshake; 0 if there was none
 }
 
-// dial opens a session with the target. Its addresses are tried one after the other, until there is a node with the
-// target's key at one of them. Each has the timeout for the connection, and again for both handshakes.
+// dial opens a session with the target. Its addresses are tried one after the other, until there is
+// a node with the target's key at one of them. Each has the timeout for the connection, and again
+// for both handshakes.
 func dial(ctx context.Context, to target, cfg *rlpx.Config, session *p2p.SessionConfig, timeout time.Duration) (d dialed, failures error) {
 	for _, node := range to {
 		var err error
@@ -75,8 +76,8 @@ func dialNode(ctx context.Context, node *p2p.Node, cfg *rlpx.Config, session *p2
 	}
 }
 
-// inWords says why something failed, in terms of what a user can look after. Errors that speak for themselves are
-// left alone.
+// inWords says why something failed, in terms of what a user can look after. Errors that speak for
+// themselves are left alone.
 func inWords(what string, timeout time.Duration, err error) error {
 	var reason string
 	var disconnect *p2p.DisconnectError
@@ -109,7 +110,8 @@ func reasonCode(reason p2p.DiscReason) string {
 	return fmt.Sprintf(" (reason 0x%02x)", uint16(reason))
 }
 
-// cause returns the error inside the first E in the chain of err, or err. It drops what repeats the obvious.
+// cause returns the error inside the first E in the chain of err, or err. It drops what repeats the
+// obvious.
 func cause[E interface {
 	error
 	comparable

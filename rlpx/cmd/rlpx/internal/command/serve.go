@@ -16,8 +16,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// maxLeaving is how many peers are told at once that there is no room for them. Each takes a second at most. Beyond
-// that they wait in the listener.
+// maxLeaving is how many peers are told at once that there is no room for them. Each takes a second
+// at most. Beyond that they wait in the listener.
 const maxLeaving = 64
 
 func (e *env) serveCommand() *cli.Command {
@@ -119,7 +119,8 @@ func newServer(log *slog.Logger, maxPeers, limit int) *server {
 	}
 }
 
-// run serves until ctx is done or the limit of sessions is reached. It returns when all peers are gone.
+// run serves until ctx is done or the limit of sessions is reached. It returns when all peers are
+// gone.
 func (s *server) run(ctx context.Context, l *p2p.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var peers sync.WaitGroup
@@ -178,8 +179,8 @@ func serve(ctx context.Context, log *slog.Logger, session *p2p.Session) {
 		"bytesIn", stats.WireBytesRead, "bytesOut", stats.WireBytesWritten)
 }
 
-// echo sends a message back. The session's reader calls it, so that nothing more is read from a peer that does not
-// take its echoes.
+// echo sends a message back. The session's reader calls it, so that nothing more is read from a
+// peer that does not take its echoes.
 func (s *server) echo(ch *p2p.Channel, id uint64, data []byte) error {
 	if s.log.Enabled(context.Background(), slog.LevelDebug) {
 		s.log.Debug("message", "addr", ch.Session().RemoteAddr().String(), "cap", ch.Shared().Cap.String(), "id", id, "bytes", len(data))

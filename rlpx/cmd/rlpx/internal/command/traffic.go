@@ -34,7 +34,8 @@ var sizes = [...]int{
 // roundLength is the number of messages in which every size came once in both kinds.
 const roundLength = 2 * len(sizes)
 
-// maxSlide is how far into the source a message may start. It makes messages of the same size differ.
+// maxSlide is how far into the source a message may start. It makes messages of the same size
+// differ.
 const maxSlide = 64 * kib
 
 // traffic is one direction's messages.
@@ -108,7 +109,8 @@ func (t *traffic) send(ctx context.Context, ch channel, duration time.Duration) 
 // endOf is the data of the end message after n others.
 func endOf(n int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-// receive reads up to the end message, and fails at the first message that is not the one that was sent.
+// receive reads up to the end message, and fails at the first message that is not the one that was
+// sent.
 func (t *traffic) receive(ctx context.Context, ch channel, got *tally) error {
 	for i := 0; ; i++ {
 		id, data, err := ch.Read(ctx)
