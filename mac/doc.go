@@ -18,6 +18,10 @@
 // that was the previous frame's MAC, so [MAC] keeps it; and the two digests in
 // frame-mac-seed are of the same state.
 //
+// Most programs want package rlpx, whose Conn computes the tags, encrypts and frames. This package
+// is usable alone by those who have the secrets and the bytes of a session, such as a decoder of
+// captures: it holds no connection and encrypts no data.
+//
 // # Fast and portable
 //
 // A state made by golang.org/x/crypto/sha3 or go-ethereum is taken over into a
