@@ -179,13 +179,17 @@ func serve(ctx context.Context, log *slog.Logger, session *p2p.Session) {
 		"bytesIn", stats.WireBytesRead, "bytesOut", stats.WireBytesWritten)
 }
 
-// echo sends a message back. The session's reader calls it, so that nothing more is read from a
-// peer that does not take its echoes.
+// echo sends a message back. The session's reader calls it, and goes on to the next message while
+// this one is written. Where a peer does not take its echoes, nothing more is read from it.
 func (s *server) echo(ch *p2p.Channel, id uint64, data []byte) error {
 	if s.log.Enabled(context.Background(), slog.LevelDebug) {
 		s.log.Debug("message", "addr", ch.Session().RemoteAddr().String(), "cap", ch.Shared().Cap.String(), "id", id, "bytes", len(data))
 	}
-	return ch.Write(id, data)
+	err := ch.Send(id, data)
+	if errors.Is(err, rlpx.ErrQueueFull) {
+		err = ch.Write(id, data)
+	}
+	return err
 }
 
 // notAccepted is told of connections that did not become sessions.
