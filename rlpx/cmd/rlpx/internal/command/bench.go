@@ -48,7 +48,7 @@ func (e *env) benchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "pipe", Usage: "connections over net.Pipe instead of TCP on the loopback interface; not with -to"},
 			&cli.BoolFlag{Name: "snappy", Usage: "compress messages; not with -to, where Hello decides"},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object for each row"},
-			&cli.DurationFlag{Name: "timeout", Usage: "longest `WAIT` for the connection, for Hello and for an echo; only with -to", Value: 5 * time.Second},
+			&cli.DurationFlag{Name: "timeout", Usage: "longest `WAIT` for the connection, for the handshakes and for an echo; only with -to", Value: 5 * time.Second},
 			keyFlag(),
 			keyLogFlag(),
 		},

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -16,8 +15,11 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// maxLeaving is how many peers are told at once that there is no room for them. Each takes a second
-// at most. Beyond that they wait in the listener.
+// helloTimeout is how long a peer has for its Hello after the handshake. Peers send it at once.
+const helloTimeout = 5 * time.Second
+
+// maxLeaving is how many peers are told at once that there is no room for them. Each takes a second at most. Beyond
+// that they are not told.
 const maxLeaving = 64
 
 func (e *env) serveCommand() *cli.Command {
@@ -65,8 +67,8 @@ func (e *env) serveCommand() *cli.Command {
 			for i := range caps {
 				caps[i].Handle = s.echo
 			}
-			session := &p2p.SessionConfig{Name: clientName(), Capabilities: caps, ListenPort: uint64(at.port)}
-			cfg := &rlpx.Config{Key: key, OnError: s.notAccepted}
+			s.session = p2p.SessionConfig{Name: clientName(), Capabilities: caps}
+			cfg := &rlpx.Config{Key: key, OnError: s.handshakeFailed}
 			if err := e.openKeyLog(cmd, cfg); err != nil {
 				return err
 			}
@@ -75,11 +77,12 @@ func (e *env) serveCommand() *cli.Command {
 				ctx, cancel = context.WithTimeout(ctx, d)
 				defer cancel()
 			}
-			l, err := p2p.Listen("tcp", cmd.String("addr"), cfg, session)
+			l, err := rlpx.Listen("tcp", cmd.String("addr"), cfg)
 			if err != nil {
 				return inWords("cannot listen on "+cmd.String("addr"), 0, err)
 			}
 			at.port = uint16(l.Addr().(*net.TCPAddr).Port)
+			s.session.ListenPort = uint64(at.port)
 			url := at.node(&key.PublicKey).String()
 			e.out.printf("%s\n", url)
 			s.log.Info("listening", "addr", l.Addr().String(), "caps", list(caps.Caps()), "enode", url)
@@ -104,8 +107,8 @@ func newLogger(w io.Writer, json, verbose bool) *slog.Logger {
 // server is one run of the serve command.
 type server struct {
 	log     *slog.Logger
+	session p2p.SessionConfig
 	limit   int           // sessions after which it stops; 0: none
-	ended   atomic.Int64  // sessions that have
 	peers   chan struct{} // holds one element for each peer
 	leaving chan struct{} // holds one element for each peer that is being turned away
 }
@@ -119,10 +122,10 @@ func newServer(log *slog.Logger, maxPeers, limit int) *server {
 	}
 }
 
-// run serves until ctx is done or the limit of sessions is reached. It returns when all peers are
-// gone.
-func (s *server) run(ctx context.Context, l *p2p.Listener) error {
+// run serves until ctx is done or the limit of sessions is reached. It returns when all peers are gone.
+func (s *server) run(ctx context.Context, l *rlpx.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
+	served := make(chan struct{}) // one element for each session that ended
 	var peers sync.WaitGroup
 	defer func() {
 		cancel()
@@ -130,74 +133,108 @@ func (s *server) run(ctx context.Context, l *p2p.Listener) error {
 		peers.Wait()
 		s.log.Info("stopped")
 	}()
+	go func() {
+		defer cancel()
+		for n := 0; s.limit == 0 || n < s.limit; n++ {
+			select {
+			case <-served:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	for {
-		session, err := l.Accept(ctx)
+		conn, err := l.Accept(ctx)
 		if ctx.Err() != nil {
-			if session != nil {
-				session.Close()
+			if conn != nil {
+				conn.Close()
 			}
 			return nil
 		}
 		if err != nil {
 			return inWords("cannot accept connections", 0, err)
 		}
-		log := s.log.With("addr", session.RemoteAddr().String(), "id", shortID(session.RemoteKey()))
 		select {
 		case s.peers <- struct{}{}:
 			peers.Go(func() {
-				serve(ctx, log, session)
+				opened := s.serve(ctx, conn)
 				<-s.peers
-				if s.ended.Add(1) == int64(s.limit) {
-					cancel()
+				if opened {
+					select {
+					case served <- struct{}{}:
+					case <-ctx.Done():
+					}
 				}
 			})
 		default:
-			log.Info("turned away", "reason", p2p.DiscTooManyPeers.String())
-			s.leaving <- struct{}{}
-			peers.Go(func() {
-				_ = session.Disconnect(p2p.DiscTooManyPeers) // it is gone in any case
-				<-s.leaving
-			})
+			s.turnAway(conn, &peers)
 		}
 	}
 }
 
-// serve logs the beginning of a session, and waits for its end and logs that.
-func serve(ctx context.Context, log *slog.Logger, session *p2p.Session) {
-	start, hello := time.Now(), session.Remote()
+// serve is one peer from Hello to Disconnect. It reports whether there was a session.
+func (s *server) serve(ctx context.Context, conn *rlpx.Conn) bool {
+	start := time.Now()
+	log := s.log.With("addr", conn.RemoteAddr().String(), "id", shortID(conn.ConnectionState().RemoteKey))
+
+	helloCtx, cancel := context.WithTimeout(ctx, helloTimeout)
+	session, err := p2p.NewSession(helloCtx, conn, &s.session)
+	cancel()
+	if err != nil {
+		log.Info("no session", "err", message(inWords("Hello", helloTimeout, err)))
+		return false
+	}
+	hello := session.Remote()
 	log.Info("session", "client", hello.PrintableName(), "version", hello.Version, "snappy", hello.Snappy(),
 		"caps", list(hello.Caps), "shared", list(sharedCaps(session)))
+
 	select {
 	case <-ctx.Done():
-		session.End(p2p.DiscQuitting)
+		_ = session.Disconnect(p2p.DiscQuitting) // what becomes of it is logged below
 	case <-session.Done():
 	}
 	<-session.Done()
-	stats := session.ConnectionState().Stats
+	stats := conn.ConnectionState().Stats
 	log.Info("session ended", "reason", ending(session.Err()), "after", time.Since(start).Round(time.Millisecond).String(),
 		"messagesIn", stats.MessagesRead, "messagesOut", stats.MessagesWritten,
 		"bytesIn", stats.WireBytesRead, "bytesOut", stats.WireBytesWritten)
+	return true
 }
 
-// echo sends a message back. The session's reader calls it, so that nothing more is read from a
-// peer that does not take its echoes.
+// echo sends a message back. The session's reader calls it, and goes on to the next message while
+// this one is written. Where a peer does not take its echoes, nothing more is read from it.
 func (s *server) echo(ch *p2p.Channel, id uint64, data []byte) error {
 	if s.log.Enabled(context.Background(), slog.LevelDebug) {
 		s.log.Debug("message", "addr", ch.Session().RemoteAddr().String(), "cap", ch.Shared().Cap.String(), "id", id, "bytes", len(data))
 	}
-	return ch.Write(id, data)
+	err := ch.Send(id, data)
+	if errors.Is(err, rlpx.ErrQueueFull) {
+		err = ch.Write(id, data)
+	}
+	return err
 }
 
-// notAccepted is told of connections that did not become sessions.
-func (s *server) notAccepted(addr net.Addr, err error) {
-	cancelled := errors.Is(err, context.Canceled) && !errors.Is(err, rlpx.ErrEvicted)
-	switch {
-	case cancelled, errors.Is(err, net.ErrClosed): // by our end
-	case errors.Is(err, rlpx.ErrHandshake):
-		s.log.Info("no handshake", "addr", addr.String(), "err", message(err))
-	default:
-		s.log.Info("no session", "addr", addr.String(), "err", message(inWords("Hello", rlpx.DefaultHandshakeTimeout, err)))
+// turnAway says too many peers, without waiting for the peer's Hello.
+func (s *server) turnAway(conn *rlpx.Conn, peers *sync.WaitGroup) {
+	log := s.log.With("addr", conn.RemoteAddr().String(), "id", shortID(conn.ConnectionState().RemoteKey))
+	log.Info("turned away", "reason", p2p.DiscTooManyPeers.String())
+	select {
+	case s.leaving <- struct{}{}:
+		peers.Go(func() {
+			_ = p2p.Refuse(conn, p2p.DiscTooManyPeers) // it is gone in any case
+			<-s.leaving
+		})
+	default: // too many even of those
+		conn.Close()
 	}
+}
+
+// handshakeFailed is the listener's OnError.
+func (s *server) handshakeFailed(addr net.Addr, err error) {
+	if errors.Is(err, net.ErrClosed) {
+		return // by ourselves
+	}
+	s.log.Info("no handshake", "addr", addr.String(), "err", message(err))
 }
 
 // ending says why a session ended, in words.

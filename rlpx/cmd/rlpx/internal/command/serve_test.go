@@ -427,24 +427,3 @@ func TestServeBreach(t *testing.T) {
 		t.Errorf("%v", e)
 	}
 }
-
-// Every connection that is not accepted is a line, except for what our own end did.
-func TestServeNotAccepted(t *testing.T) {
-	for _, tc := range []struct {
-		err  error
-		want string // in the line; empty: no line
-	}{
-		{net.ErrClosed, ""},
-		{fmt.Errorf("waiting for Hello: %w", context.Canceled), ""},
-		{fmt.Errorf("%w: waiting for Hello: %w", rlpx.ErrEvicted, context.Canceled), "no session"},
-		{fmt.Errorf("waiting for Hello: %w", context.DeadlineExceeded), "no answer within 5s"},
-		{fmt.Errorf("waiting for Hello: %w", io.EOF), "no session"},
-		{fmt.Errorf("%w: %w", rlpx.ErrHandshake, io.EOF), "no handshake"},
-	} {
-		var log buffer
-		newServer(newLogger(&log, false, false), 1, 0).notAccepted(&net.TCPAddr{}, tc.err)
-		if got := log.String(); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-			t.Errorf("%v: logged %q", tc.err, got)
-		}
-	}
-}
