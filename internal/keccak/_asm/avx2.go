@@ -34,7 +34,7 @@ func avx2(table Mem) {
 	blocks := Load(Param("blocks"), reg.R11)
 	constants, left := reg.R12, reg.R13
 
-	order, err := newQuadOrder(quadNames())
+	order, err := newQuadOrder(order("quad"))
 	if err != nil {
 		panic(err)
 	}

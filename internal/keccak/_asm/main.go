@@ -29,17 +29,32 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"log"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 )
 
+// orders are the orders of steps of kernels that have no rule, or whose rule may not be the best.
+// The command in search looks for better ones.
+var orders = map[string]*string{}
+
+func order(name string) []string { return strings.Fields(*orders[name]) }
+
 func main() {
 	// The other flags are avo's. For arm64 they mean the same.
 	arch := flag.String("arch", "amd64", "what to generate for: amd64 or arm64")
+	orders["lines"] = flag.String("lines", linesSteps, "the order of the steps of a linesKernel")
+	orders["quad"] = flag.String("quad", strings.Join(quadNames(), " "), "the order of the steps of permute4AVX2")
+	show := flag.String("show", "", "print the order of that name and do nothing else")
 	flag.Parse()
+	if *show != "" {
+		fmt.Println(strings.Join(order(*show), " "))
+		return
+	}
 	if *arch == "arm64" {
 		if err := arm64(); err != nil {
 			log.Fatal(err)

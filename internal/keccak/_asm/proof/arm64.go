@@ -189,16 +189,11 @@ func arm64General() map[string]model {
 			}
 			return m.setGeneral(b.reg, v[1])
 		},
-		// System registers hold anything.
 		"MRS": func(m *machine, in *instr) error {
-			if len(in.args) != 2 || in.args[0].kind != opSystem || !in.args[1].is(general) {
+			if len(in.args) != 2 || in.args[0].kind != opSystem || in.args[0].text != "MIDR_EL1" || !in.args[1].is(general) {
 				return errOperands
 			}
-			v, err := m.unknown("a system register")
-			if err != nil {
-				return err
-			}
-			return m.setGeneral(in.args[1].reg, v)
+			return m.setGeneral(in.args[1].reg, value{form: atomForm(midrAtom)})
 		},
 		"B":   jumpIf(func(flags) tri { return yes }),
 		"RET": ret,

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// The atoms of the proof. Each has a number, in this order: zero is none; the return address;
+// The atoms of the proof. Each has a number, in this order: zero is none; the return address; MIDR_EL1;
 // lane i of state s after n rounds of the permutation at hand; lane i of the block of state s
 // that is to be absorbed after it; and others, which stand for anything at all.
 
@@ -11,6 +11,7 @@ const (
 	levels      = roundCount + 1
 	laneAtoms   = 32 // numbers for the lanes of one state at one level, a few unused
 	linkAtom    = 1  // the address that a kernel returns to
+	midrAtom    = 2  // the register MIDR_EL1 of arm64
 	firstLane   = laneAtoms
 	firstBlock  = firstLane + maxStates*levels*laneAtoms
 	firstOther  = firstBlock + maxStates*laneAtoms
@@ -57,6 +58,8 @@ func (o *others) name(atom int) string {
 	switch {
 	case atom == linkAtom:
 		return "the return address"
+	case atom == midrAtom:
+		return "MIDR_EL1"
 	case isLane(atom):
 		s, level, i := laneOf(atom)
 		return fmt.Sprintf("lane (%d, %d) of state %d after %d rounds", i%5, i/5, s, level)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -14,6 +15,7 @@ type contract struct {
 	features []string
 	states   []stateArg
 	digests  []digestArg
+	midr     string // the parameter that MIDR_EL1 is stored to, if any
 	// head is the label that a kernel with blocks is at before every permutation. It is only a
 	// hint: the proof finds by itself what holds there, and fails if that is not enough.
 	head string
@@ -107,7 +109,7 @@ var contracts = map[string]contract{
 	"digestPermuteSHA3":   digestPermute(featSHA3),
 	"digest2SHA3":         digest2(featSHA3),
 	"permuteScalar":       single("permute"),
-	"readMIDR":            {params: "out *uint64"}, // no more than that it writes there
+	"readMIDR":            {params: "out *uint64", midr: "out"},
 	"permute8AVX512":      group(8, "permute", featBMI1, featBMI2, feat512F, feat512VL),
 }
 
@@ -223,6 +225,9 @@ func (c *contract) machine(k *kernel, o *others, tr *trace, r run) (*machine, er
 		}
 	}
 	for s, st := range c.states {
+		if st.used {
+			m.used = append(m.used, s)
+		}
 		g := m.regions[st.param]
 		g.writable = g.writable || st.permuted
 		for i := range laneCount {
@@ -247,32 +252,49 @@ func (c *contract) data(m *machine, name string, s int) *region {
 	return g
 }
 
-// check tells whether the arguments hold what they should when the kernel returns.
+// checkResult tells whether the arguments hold what they should when the kernel returns.
 func (c *contract) checkResult(m *machine) error {
-	expect := func(param string, offset int64, atom int) error {
-		cell := m.regions[param].cells[offset/laneBytes]
-		if want := (value{form: atomForm(atom)}); !cell.same(want) {
-			return &resultError{m: m, where: place{region: m.regions[param], offset: offset}, want: want, got: cell}
+	for s := range c.states {
+		for err := range c.wrongResults(m, s) {
+			return err
 		}
-		return nil
 	}
-	for s, st := range c.states {
-		level := 0
+	if c.midr != "" {
+		return expect(m, c.midr, 0, midrAtom)
+	}
+	return nil
+}
+
+// wrongResults are the errors in what there is of one state when the kernel returns.
+func (c *contract) wrongResults(m *machine, s int) iter.Seq[error] {
+	return func(yield func(error) bool) {
+		st, level := c.states[s], 0
 		if st.permuted {
 			level = roundCount
 		}
 		for i := range laneCount {
-			if err := expect(st.param, st.offset+int64(i)*st.stride, laneAtom(s, level, i)); err != nil {
-				return err
+			if err := expect(m, st.param, st.offset+int64(i)*st.stride, laneAtom(s, level, i)); err != nil && !yield(err) {
+				return
+			}
+		}
+		for _, d := range c.digests {
+			for i := range digestSize / laneBytes {
+				if d.state != s {
+					break
+				}
+				if err := expect(m, d.param, int64(laneBytes*i), laneAtom(s, roundCount, i)); err != nil && !yield(err) {
+					return
+				}
 			}
 		}
 	}
-	for _, d := range c.digests {
-		for i := range digestSize / laneBytes {
-			if err := expect(d.param, int64(laneBytes*i), laneAtom(d.state, roundCount, i)); err != nil {
-				return err
-			}
-		}
+}
+
+// expect tells whether a word of an argument is an atom.
+func expect(m *machine, param string, offset int64, atom int) error {
+	cell := m.regions[param].cells[offset/laneBytes]
+	if want := (value{form: atomForm(atom)}); !cell.same(want) {
+		return &resultError{m: m, where: place{region: m.regions[param], offset: offset}, want: want, got: cell}
 	}
 	return nil
 }

@@ -2,7 +2,11 @@
 // comments say. Run it in the module _asm:
 //
 //	go run ./proof            proves every kernel of the committed assembly files; a few seconds
-//	go run ./proof -mutate    changes them in every way it knows, and says which changes pass
+//	go run ./proof -mutate    changes them in every way it knows, and says which changes pass; hours
+//
+// With -kernels both are for the kernels only whose names match a regular expression. Where a proof
+// fails, the message points at instructions that may be wrong, or has a change that makes the
+// kernel right (explain.go, repair.go).
 //
 // # What is proved
 //

@@ -13,6 +13,7 @@ type diagnosis struct {
 	what     string
 	suspects []int // lines
 	sharp    bool  // nothing that is right depends on them
+	right    *cone // what depends on these is right, as far as that is known
 	repair   string
 }
 
@@ -27,7 +28,7 @@ func (d *diagnosis) Error() string {
 	}
 	fmt.Fprintf(&b, "%s:%d: %s: %s", d.k.file.path, at, d.k.name, d.what)
 	if d.repair != "" {
-		fmt.Fprintf(&b, ". It would be right with %s", d.repair)
+		fmt.Fprintf(&b, ". A change makes it right:\n\t%s:%d: %s: %s", d.k.file.path, at, d.k.text(at), d.repair)
 		return b.String()
 	}
 	if len(d.suspects) == 0 {
@@ -83,21 +84,35 @@ func suspects(failed []*cone, right *cone) (lines []int, sharp bool) {
 
 // explain finds the instructions that a failed proof points at.
 func (t *trace) explain(err error) error {
+	err = t.diagnose(err)
+	var d *diagnosis
+	if errors.As(err, &d) {
+		for _, right := range t.passed {
+			d.right = d.right.union(right, 0)
+		}
+	}
+	return err
+}
+
+func (t *trace) diagnose(err error) error {
 	var r *resultError
 	switch {
 	case errors.Is(err, errStalled), errors.Is(err, errIncomplete):
-		for s, st := range t.c.states {
-			for level := 1; st.used && level <= roundCount; level++ {
+		for level := 1; level <= roundCount; level++ {
+			for _, s := range t.m.used {
 				if d := t.explainRound(cut{s, level}); d != nil {
 					return d
 				}
 			}
 		}
-		return err
+		return &diagnosis{k: t.k, what: err.Error()}
 	case !errors.As(err, &r):
 		return err // it points at one
 	}
 	f, _ := r.want.terms[0].factors()
+	if !isLane(f.atom()) {
+		return err
+	}
 	s, level, _ := laneOf(f.atom())
 	for l := 1; l <= level; l++ {
 		if d := t.explainRound(cut{s, l}); d != nil {
@@ -267,39 +282,4 @@ func (t *trace) isUsed(name string) bool {
 		}
 	}
 	return false
-}
-
-// maxRepairs is how many changes are tried.
-const maxRepairs = 300
-
-// tryRepairs looks for a change of one instruction, or an exchange with its neighbour, that
-// makes the kernel right. It begins with the suspects and with constants.
-func (d *diagnosis) tryRepairs() {
-	order := func(i int) int {
-		in := &d.k.code[i]
-		switch {
-		case slices.Contains(d.suspects, in.line):
-			return 0
-		case len(in.args) == 2 && in.args[0].kind == opImmediate:
-			return 1
-		}
-		return -1
-	}
-	tries := 0
-	for pass := range 2 {
-		for i, in := range d.k.code {
-			if order(i) != pass {
-				continue
-			}
-			for _, mu := range d.k.mutantsAt(i) {
-				if tries++; tries > maxRepairs {
-					return
-				}
-				if v, _ := mu.judge(); v != rejected {
-					d.repair = fmt.Sprintf("a change of line %d, %s: %s", in.line, in, mu.what)
-					return
-				}
-			}
-		}
-	}
 }

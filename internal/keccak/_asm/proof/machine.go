@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -97,16 +98,21 @@ type machine struct {
 	steps    int
 	returned bool
 
+	used       []int                     // states that are permuted or digested
 	found      [maxStates][levels]uint32 // lanes that have been recognized
 	recognized int                       // step of the last time
 }
 
 // Limits that stop kernels which go wrong: for all instructions, and for those that find no
-// lane of a round.
+// lane of a round. The kernels need 116 instructions from one lane to the next at most.
 const (
 	maxSteps = 60000
-	maxStall = 300
+	maxStall = 160
 )
+
+// maxLead is how many rounds a state may be ahead of another. Kernels that work on several states
+// work on them at the same time.
+const maxLead = 2
 
 // errOperands says that an instruction has operands that its model does not know.
 var errOperands = errors.New("these operands are not known")
@@ -133,29 +139,69 @@ func (e *kernelError) Unwrap() error { return e.err }
 // run executes instructions until the kernel returns, or until it arrives at the instruction stop.
 func (m *machine) run(stop int) error {
 	for first := true; first || m.pc != stop; first = false {
-		if m.pc >= len(m.k.code) {
-			return &kernelError{m.k, nil, fmt.Errorf("runs over its end")}
-		}
-		if m.steps++; m.steps > maxSteps {
-			return &kernelError{m.k, nil, fmt.Errorf("does not end")}
-		}
-		if m.steps-m.recognized > maxStall {
-			return &kernelError{m.k, nil, errStalled}
-		}
-		in := &m.k.code[m.pc]
-		m.in = in
-		m.pc++
-		if m.watch != nil {
-			m.watch(m)
-		}
-		if err := in.run(m, in); err != nil {
-			return &kernelError{m.k, in, err}
-		}
-		if m.returned {
-			return nil
+		if err := m.step(); err != nil || m.returned {
+			return err
 		}
 	}
 	return nil
+}
+
+// step executes one instruction.
+func (m *machine) step() error {
+	if m.pc >= len(m.k.code) {
+		return &kernelError{m.k, nil, fmt.Errorf("runs over its end")}
+	}
+	if m.steps++; m.steps > maxSteps {
+		return &kernelError{m.k, nil, fmt.Errorf("does not end")}
+	}
+	if m.steps-m.recognized > maxStall {
+		return &kernelError{m.k, nil, errStalled}
+	}
+	in := &m.k.code[m.pc]
+	m.in = in
+	m.pc++
+	if m.watch != nil {
+		m.watch(m)
+	}
+	if err := in.run(m, in); err != nil {
+		return &kernelError{m.k, in, err}
+	}
+	return nil
+}
+
+// clone is a copy of m, with memory of its own.
+func (m *machine) clone() *machine {
+	c := *m
+	c.watch = nil
+	c.others = &others{labels: slices.Clip(m.others.labels)}
+	c.regions = map[string]*region{}
+	for name, g := range m.regions {
+		copied := *g
+		copied.cells, copied.read = slices.Clone(g.cells), nil
+		c.regions[name] = &copied
+	}
+	// Addresses are in the new regions.
+	c.stack.region = c.regions[c.stack.region.name]
+	for _, cells := range c.allCells() {
+		for i := range cells {
+			if cells[i].kind == address {
+				cells[i].region = c.regions[cells[i].region.name]
+			}
+		}
+	}
+	return &c
+}
+
+// allCells gives all that a machine holds.
+func (m *machine) allCells() [][]value {
+	all := [][]value{m.general[:], m.mask[:]}
+	for i := range m.vector {
+		all = append(all, m.vector[i][:])
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.regions)) {
+		all = append(all, m.regions[name].cells)
+	}
+	return all
 }
 
 // at is the instruction that is executed.
@@ -208,6 +254,13 @@ func (m *machine) result(f form, from ...value) (value, error) {
 		m.found[s][level] |= 1 << i
 		m.recognized = m.steps
 		m.trace.recognized(m, s, level, from)
+		if level > maxLead {
+			for _, other := range m.used {
+				if m.found[other][level-maxLead] != 1<<laneCount-1 {
+					return v, errIncomplete
+				}
+			}
+		}
 		return v, nil
 	}
 	v := value{form: f, cone: m.cone(from)}

@@ -38,6 +38,17 @@ func (mu *mutant) String() string {
 	return fmt.Sprintf("%s, line %d: %s: %s", mu.was.name, in.line, in, mu.what)
 }
 
+// line is where it changes something.
+func (mu *mutant) line() int {
+	switch {
+	case mu.at >= 0:
+		return mu.was.code[mu.at].line
+	case mu.table != "":
+		return mu.was.file.tables[mu.table].lines[mu.word]
+	}
+	return mu.was.line
+}
+
 const smallerFrame = "a frame of 8 bytes less"
 
 // mutantsOf makes all mutants of a file.
@@ -70,16 +81,22 @@ func (f *file) tableMutants(t *table) (all []*mutant) {
 			continue
 		}
 		for i, w := range t.words {
-			for _, changed := range [3]uint64{w + 1, w ^ 8, w ^ 1<<63} {
-				mf, mk, mt := *f, *k, *t
-				mt.words = slices.Clone(t.words)
-				mt.words[i] = changed
-				mf.tables = maps.Clone(f.tables)
-				mf.tables[t.name] = &mt
-				mk.file = &mf
-				all = append(all, &mutant{was: k, other: &mk, at: -1, table: t.name, word: i, bits: w ^ changed, what: fmt.Sprintf("line %d: %s+%d is %#x", t.lines[i], t.name, laneBytes*i, changed)})
-			}
+			all = append(all, f.wordMutants(k, t, i, w+1, w^8, w^1<<63)...)
 		}
+	}
+	return all
+}
+
+// wordMutants changes one word of a table for one kernel.
+func (f *file) wordMutants(k *kernel, t *table, i int, words ...uint64) (all []*mutant) {
+	for _, changed := range words {
+		mf, mk, mt := *f, *k, *t
+		mt.words = slices.Clone(t.words)
+		mt.words[i] = changed
+		mf.tables = maps.Clone(f.tables)
+		mf.tables[t.name] = &mt
+		mk.file = &mf
+		all = append(all, &mutant{was: k, other: &mk, at: -1, table: t.name, word: i, bits: t.words[i] ^ changed, what: fmt.Sprintf("line %d: %s+%d is %#x", t.lines[i], t.name, laneBytes*i, changed)})
 	}
 	return all
 }

@@ -110,47 +110,19 @@ func (k *kernel) flagsUnused(i int) bool {
 // after is a copy of m after some instructions. It reports false if they fail or jump. What has
 // no form is the same if it is made from the same.
 func (m *machine) after(code []instr, same map[string]value) (*machine, bool) {
-	c := *m
-	c.same, c.watch = same, nil
-	c.others = &others{labels: slices.Clip(m.others.labels)}
+	c := m.clone()
+	c.same = same
 	if n := len(same); n > 0 { // the numbers of these are taken
 		c.others.labels = append(c.others.labels, make([]label, n)...)
-	}
-	c.regions = map[string]*region{}
-	for name, g := range m.regions {
-		copied := *g
-		copied.cells, copied.read = slices.Clone(g.cells), nil
-		c.regions[name] = &copied
-	}
-	// Addresses are in the new regions.
-	c.stack.region = c.regions[c.stack.region.name]
-	for _, cells := range c.allCells() {
-		for i := range cells {
-			if cells[i].kind == address {
-				cells[i].region = c.regions[cells[i].region.name]
-			}
-		}
 	}
 	pc := c.pc
 	for i := range code {
 		c.in = &code[i]
-		if code[i].run(&c, &code[i]) != nil || c.pc != pc {
+		if code[i].run(c, &code[i]) != nil || c.pc != pc {
 			return nil, false
 		}
 	}
-	return &c, true
-}
-
-// allCells gives all that a machine holds.
-func (m *machine) allCells() [][]value {
-	all := [][]value{m.general[:], m.mask[:]}
-	for i := range m.vector {
-		all = append(all, m.vector[i][:])
-	}
-	for _, name := range slices.Sorted(maps.Keys(m.regions)) {
-		all = append(all, m.regions[name].cells)
-	}
-	return all
+	return c, true
 }
 
 // equal reports whether two copies of a machine are in the same state.

@@ -48,7 +48,8 @@ var explanations = []explanation{
 	{
 		func(mu *mutant) bool {
 			in := mu.instr()
-			return in != nil && len(mu.changed) == 2 && (conditions[jumpNames[in.op]] != nil || conditions[jumpNames[mu.changed[0].op]] != nil)
+			jumps := func(op string) bool { return jumpNames[op] != "" || arm64Branches[op] != "" }
+			return in != nil && len(mu.changed) == 2 && (jumps(in.op) || jumps(mu.changed[0].op))
 		},
 		"an instruction before a jump rather than after it, whose result is not used where the jump leads, or the other way round",
 	},

@@ -132,6 +132,22 @@ func (t *trace) begin(m *machine) {
 	t.seen, t.lost = map[string]bool{}, map[cut][]*cone{}
 	t.nearly, t.linear = map[cut][]candidate{}, map[cut][]candidate{}
 	t.stores = nil
+	// Steps that are there need not be computed.
+	for _, cells := range m.allCells() {
+		for _, v := range cells {
+			if c, i, _, ok := steps.find(v.form); ok {
+				t.step(c, i)
+			}
+		}
+	}
+}
+
+// step books a step that is there.
+func (t *trace) step(c cut, i int) {
+	if t.steps[c] == nil {
+		t.steps[c] = map[int]bool{}
+	}
+	t.steps[c][i] = true
 }
 
 // recognized books a lane of the specification.
@@ -149,10 +165,7 @@ func (t *trace) computed(m *machine, v value) {
 		return
 	}
 	if c, i, exact, ok := steps.find(v.form); ok {
-		if t.steps[c] == nil {
-			t.steps[c] = map[int]bool{}
-		}
-		t.steps[c][i] = true
+		t.step(c, i)
 		// A copy of what was there before says nothing about the instruction that made it.
 		if key := fmt.Sprint(v.form); exact && !t.seen[key] {
 			t.seen[key] = true

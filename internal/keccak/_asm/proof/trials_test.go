@@ -82,6 +82,9 @@ func (p *processor) differences(tr *trial, after *context) string {
 				if f.atom() >= firstOther+len(tr.atoms) || int(g.atom()) >= firstOther+len(tr.atoms) {
 					return // anything
 				}
+				if f.atom() == midrAtom {
+					return // the processor's own
+				}
 			}
 			want = v.evaluate(func(atom int) uint64 { return tr.atoms[atom-firstOther] })
 		}
