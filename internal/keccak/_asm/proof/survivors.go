@@ -89,6 +89,13 @@ var explanations = []explanation{
 		"a second lane is loaded that is not used, or stored where the next store goes",
 	},
 	{
+		func(mu *mutant) bool {
+			in := mu.instr()
+			return in != nil && in.op == "ANDQ" && in.args[0].imm == -64 && mu.changed[0].op == "ANDQ" && mu.changed[0].args[0].imm == -32
+		},
+		"a multiple of 32, with room for 64 bytes in the frame behind it: slower where they are in two cache lines, but right",
+	},
+	{
 		func(mu *mutant) bool { return mu.what == smallerFrame && strings.HasPrefix(mu.was.name, "digest") },
 		"64 bytes at a multiple of 64 are in any 120 that begin at a multiple of 8",
 	},
