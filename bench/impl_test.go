@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	gethrlpx "github.com/ethereum/go-ethereum/p2p/rlpx"
 
-	"github.com/go-rlpx/transport/internal/rlpxtest/txdata"
+	"github.com/go-rlpx/transport/internal/txdata"
 	"github.com/go-rlpx/transport/rlpx"
 )
 

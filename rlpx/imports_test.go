@@ -27,7 +27,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"rlpx/p2p":                  {"rlpx"},
 		"internal/rlpxtest":         {"handshake", "internal/bufpool"},
 		"internal/rlpxtest/secrecy": {},
-		"internal/rlpxtest/txdata":  {},
+		"internal/txdata":           {},
 		"rlpx/cmd/rlpx":             {"rlpx/cmd/rlpx/internal/command"},
 		"rlpx/cmd/rlpx/internal/command": {"rlpx", "rlpx/p2p", "handshake", "rlpx/cmd/rlpx/internal/measure",
 			"rlpx/cmd/rlpx/internal/capture", "rlpx/cmd/rlpx/internal/decode", "rlpx/cmd/rlpx/internal/keylog"},
@@ -35,7 +35,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		"rlpx/cmd/rlpx/internal/capturetest": {"rlpx", "rlpx/p2p"},
 		"rlpx/cmd/rlpx/internal/decode":      {"mac", "rlpx/p2p", "internal/bufpool", "rlpx/cmd/rlpx/internal/capture", "rlpx/cmd/rlpx/internal/keylog"},
 		"rlpx/cmd/rlpx/internal/keylog":      {},
-		"rlpx/cmd/rlpx/internal/measure":     {"rlpx", "internal/keccak"},
+		"rlpx/cmd/rlpx/internal/measure":     {"rlpx", "internal/keccak", "internal/txdata"},
 	}
 	seen := map[string]bool{}
 	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {

@@ -10,8 +10,11 @@ import (
 
 // ConnectionState is what is known about a connection at one moment.
 type ConnectionState struct {
+	// HandshakeComplete says that messages can be read and written.
 	HandshakeComplete bool
-	Initiator         bool
+
+	// Initiator says that this side dialled, and sent auth.
+	Initiator bool
 
 	// LocalKey is our static key in the handshake, nil before it.
 	LocalKey *ecdsa.PublicKey
@@ -30,7 +33,8 @@ type ConnectionState struct {
 	// for the deadline of Hello as well. The time for which a Listener waited for Accept is added.
 	HandshakeDeadline time.Time
 
-	Snappy bool // messages are compressed
+	// Snappy says that messages are compressed in both directions. See [Conn.SetSnappy].
+	Snappy bool
 
 	// LastWrite is when a call on the net.Conn last wrote something while there was a write timeout, zero
 	// if there was none. See [Conn.SetWriteTimeout].

@@ -17,7 +17,7 @@ import (
 	gethp2p "github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
-	"github.com/go-rlpx/transport/internal/rlpxtest/txdata"
+	"github.com/go-rlpx/transport/internal/txdata"
 	"github.com/go-rlpx/transport/rlpx"
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )

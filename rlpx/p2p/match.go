@@ -10,8 +10,8 @@ import (
 // ids 0 to Length-1 travel as codes Offset to Offset+Length-1.
 type Shared struct {
 	Capability
-	Index  int // its place in the Matched that it is from
-	Offset uint64
+	Index  int    // its place in the Matched that it is from
+	Offset uint64 // the code on the wire of id 0
 }
 
 // Code returns the code under which message id of the capability travels. An id that is not below

@@ -46,7 +46,7 @@ func (e *env) benchCommand() *cli.Command {
 			&cli.IntFlag{Name: "rounds", Usage: "measure everything `N` times; medians are shown, with -kernels the best", Value: 5},
 			&cli.DurationFlag{Name: "time", Usage: "`DURATION` of one measurement", Value: 100 * time.Millisecond},
 			&cli.BoolFlag{Name: "pipe", Usage: "connections over net.Pipe instead of TCP on the loopback interface; not with -to"},
-			&cli.BoolFlag{Name: "snappy", Usage: "compress messages; not with -to, where Hello decides"},
+			&cli.BoolFlag{Name: "snappy", Value: true, Usage: "compress messages, as all peers do; -snappy=false does not; not with -to, where Hello decides"},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object for each row"},
 			&cli.DurationFlag{Name: "timeout", Usage: "longest `WAIT` for the connection, for the handshakes and for an echo; only with -to", Value: 5 * time.Second},
 			keyFlag(),

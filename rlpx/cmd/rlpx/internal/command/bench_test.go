@@ -32,8 +32,8 @@ func TestBench(t *testing.T) {
 		args  []string
 		title string
 	}{
-		{nil, "TCP on the loopback interface, snappy off\n"},
-		{[]string{"-pipe", "-snappy"}, "net.Pipe, snappy on\n"},
+		{nil, "TCP on the loopback interface, snappy on\n"},
+		{[]string{"-pipe", "-snappy=false"}, "net.Pipe, snappy off\n"},
 	} {
 		args := append([]string{"bench", "-rounds", "2", "-time", "1ms", "-sizes", "1KiB, 100", "-conns", "3,1"}, tc.args...)
 		r := run(t, args...)
@@ -62,7 +62,7 @@ func TestBench(t *testing.T) {
 }
 
 func TestBenchJSON(t *testing.T) {
-	r := run(t, "bench", "-json", "-rounds", "3", "-time", "1ms", "-sizes", "100,1k", "-conns", "1,2", "-snappy")
+	r := run(t, "bench", "-json", "-rounds", "3", "-time", "1ms", "-sizes", "100,1k", "-conns", "1,2")
 	r.wantSuccess(t)
 	rows := records[comparedRecord](t, r.stdout)
 	if len(rows) != 4 {
