@@ -1,10 +1,13 @@
 package p2p
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-rlpx/transport/rlpx"
 )
 
 // A tick that was under way when a write failed must not put off the end of the session.
@@ -20,4 +23,36 @@ func TestTickDoesNotPutOffTheEnd(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 	})
+}
+
+// From the moment on in which a session's end begins, nothing is sent, though the connection may be open a little longer.
+func TestNothingIsSentOnceTheEndBegins(t *testing.T) {
+	const id = 1
+	payload := rlpx.Compress([]byte("late"))
+	for way, send := range map[string]func(ch *Channel) error{
+		"Write":        func(ch *Channel) error { return ch.Write(id, nil) },
+		"WritePayload": func(ch *Channel) error { return ch.WritePayload(context.Background(), id, payload) },
+		"WriteBatch":   func(ch *Channel) error { return ch.WriteBatch(context.Background(), []Message{{id, nil}}) },
+		"WriteRLP":     func(ch *Channel) error { return ch.WriteRLP(context.Background(), id, "late") },
+		"Send":         func(ch *Channel) error { return ch.Send(id, nil) },
+		"SendPayload":  func(ch *Channel) error { return ch.SendPayload(id, payload) },
+		"SendRLP":      func(ch *Channel) error { return ch.SendRLP(id, "late") },
+		"Broadcast": func(ch *Channel) error {
+			return errors.Join(Broadcast(context.Background(), []*Channel{ch}, id, nil)...)
+		},
+		"SendAll": func(ch *Channel) error { return errors.Join(SendAll([]*Channel{ch}, id, nil)...) },
+	} {
+		t.Run(way, func(t *testing.T) {
+			for range 20 {
+				s, p := pipe.session(t, &SessionConfig{Capabilities: testCaps})
+				go p.rest()
+				over := errors.New("over")
+				s.lost(over)
+				if err := send(s.Capability("aaa")); !errors.Is(err, over) {
+					t.Fatalf("got %v", err)
+				}
+				<-s.Done()
+			}
+		})
+	}
 }

@@ -14,12 +14,18 @@ type Message struct {
 	Data []byte // neither kept nor modified
 }
 
-// code returns the code under which message id travels.
+// code returns the code under which message id travels, or why nothing can be sent: from the
+// beginning of the session's end on, its error, though the connection may still be open.
 func (ch *Channel) code(id uint64) (uint64, error) {
 	if ch == nil {
 		return 0, ErrNotShared
 	}
-	return ch.shared.Code(id)
+	select {
+	case <-ch.session.ending:
+		return 0, ch.session.Err()
+	default:
+		return ch.shared.Code(id)
+	}
 }
 
 // Write sends a message. An id that is not below the capability's Length gives ErrInvalidMessageID,
