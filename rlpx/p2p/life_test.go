@@ -162,3 +162,43 @@ func TestPingAfterALostOne(t *testing.T) {
 		}
 	})
 }
+
+// halfClosing is a net.Conn with a CloseWrite, as TCP has. It notes when either is called.
+type halfClosing struct {
+	net.Conn
+	halfClosed, closed time.Time
+}
+
+func (c *halfClosing) CloseWrite() error {
+	c.halfClosed = time.Now()
+	return nil
+}
+
+func (c *halfClosing) Close() error {
+	if c.closed.IsZero() {
+		c.closed = time.Now()
+	}
+	return c.Conn.Close()
+}
+
+// What can end one direction is closed when the peer has closed or a little later, so that it can read the Disconnect.
+func TestPeerHasTimeToReadTheDisconnect(t *testing.T) {
+	for _, peerTakes := range []time.Duration{linger / 2, 2 * linger} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			c := &halfClosing{Conn: ours}
+			conn, p := peerOver(t, c, theirs, nil)
+			s := p.session(conn, quiet(), p.hello(5, testCaps.Caps()...))
+			go func() {
+				p.want(DisconnectCode, AppendDisconnect(nil, DiscQuitting))
+				time.Sleep(peerTakes)
+				theirs.Close()
+			}()
+			s.Close()
+			if waited := c.closed.Sub(c.halfClosed); c.halfClosed.IsZero() || waited != min(peerTakes, linger) {
+				t.Errorf("closed after %v, want %v", waited, min(peerTakes, linger))
+			}
+			time.Sleep(peerTakes)
+		})
+	}
+}

@@ -240,3 +240,31 @@ func TestEndedSessionsAreReported(t *testing.T) {
 		t.Errorf("told %v as well", <-reports)
 	}
 }
+
+// Sessions that Accept has returned take no place.
+func TestAcceptedSessionsTakeNoPlace(t *testing.T) {
+	l, url, _ := startListener(t, 2)
+	var dialing sync.WaitGroup
+	defer dialing.Wait()
+	for range 6 {
+		d := newDialer(t)
+		dialing.Go(func() {
+			s, err := d.Dial(t.Context(), url)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { s.Close() })
+		})
+		if !rlpxtest.Within(func() {
+			s, err := l.Accept(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { s.Close() })
+		}) {
+			t.Fatal("no place is left")
+		}
+	}
+}
