@@ -96,6 +96,22 @@ func TestCase_N2_TimeBounds(t *testing.T) {
 			_, err := NewSession(t.Context(), conn, testConfig())
 			return err
 		}, context.DeadlineExceeded},
+		{"Dialer.DialNode with a context that lasts", timeout + disconnectTimeout, func(t *testing.T, wrap func(net.Conn) net.Conn) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			key := newKey(t)
+			d := Dialer{
+				RLPx: &rlpx.Config{Key: newKey(t), HandshakeTimeout: timeout}, Session: testConfig(),
+				DialContext: func(context.Context, string, string) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					t.Cleanup(func() { theirs.Close() })
+					go rlpx.Server(theirs, &rlpx.Config{Key: key}).HandshakeContext(t.Context()) // and then says nothing
+					return wrap(ours), nil
+				},
+			}
+			_, err := d.DialNode(ctx, &Node{Key: &key.PublicKey, Host: "node", TCP: 30303})
+			return err
+		}, context.DeadlineExceeded},
 		{"Refuse", disconnectTimeout + linger, func(t *testing.T, wrap func(net.Conn) net.Conn) error {
 			conn, _ := handshaken(t, wrap)
 			return Refuse(conn, DiscTooManyPeers)

@@ -28,8 +28,9 @@ func Dial(ctx context.Context, url string, conn *rlpx.Config, cfg *SessionConfig
 	return d.Dial(ctx, url)
 }
 
-// Dial connects to the node of an enode URL and starts a session with it. ctx bounds all of it; once Dial has
-// returned, ctx has no meaning for the session. rlpx.Config.HandshakeTimeout bounds both handshakes together.
+// Dial connects to the node of an enode URL and starts a session with it. ctx bounds all of it; once
+// Dial has returned, ctx has no meaning for the session. rlpx.Config.HandshakeTimeout bounds both
+// handshakes together, whatever ctx allows.
 //
 // A URL that is none gives ErrInvalidNode. Other errors are those of rlpx.Dialer.Dial, among them
 // rlpx.ErrHandshake where the node has another key, and those of NewSession: a *DisconnectError if the node says why it
@@ -48,6 +49,11 @@ func (d *Dialer) DialNode(ctx context.Context, node *Node) (*Session, error) {
 	conn, err := dialer.Dial(ctx, "tcp", node.Addr(), node.Key)
 	if err != nil {
 		return nil, err
+	}
+	if deadline := conn.ConnectionState().HandshakeDeadline; !deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
 	}
 	return NewSession(ctx, conn, d.Session)
 }

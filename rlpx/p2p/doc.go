@@ -93,6 +93,7 @@
 //
 //	Handshake, NewSession         the context, else what is left of rlpx.Config.HandshakeTimeout, else HelloTimeout;
 //	                              then up to a second for our Disconnect
+//	Dial                          the same, but that HandshakeTimeout bounds both handshakes whatever the context is
 //	SessionConfig.ReadTimeout     from one message of the peer to the end of the next; a Ping is due after half of it
 //	SessionConfig.WriteTimeout    each call of Write on the net.Conn
 //	SessionConfig.StallTimeout    a full queue
