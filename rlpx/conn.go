@@ -157,6 +157,7 @@ func (c *Conn) NetConn() net.Conn { return c.conn }
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
 		c.closed.Store(true)
+		defer c.out.watchdog.stop()
 		c.closeErr = c.conn.Close()
 	})
 	return c.closeErr

@@ -19,8 +19,9 @@ type watchdog struct {
 	last    atomic.Int64 // when a call last ended while there was a bound
 	armed   atomic.Bool  // timer runs
 
-	mu    sync.Mutex
-	timer *time.Timer
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
 }
 
 // epoch is when the clock of all watchdogs began.
@@ -76,11 +77,23 @@ func (w *watchdog) arm(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.armed.Store(true)
-	if w.timer == nil {
+	switch {
+	case w.stopped:
+	case w.timer == nil:
 		w.timer = time.AfterFunc(d, w.look)
-		return
+	default:
+		w.timer.Reset(d)
 	}
-	w.timer.Reset(d)
+}
+
+// stop is called once the net.Conn is closed. A timer that went on would keep the memory of the connection.
+func (w *watchdog) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
 }
 
 // look is called by the timer.
