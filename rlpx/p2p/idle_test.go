@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"flag"
 	"net"
 	"runtime"
 	"testing"
@@ -12,15 +13,19 @@ import (
 // maxIdleSession is what an idle session over TCP may cost, the stack of its goroutine included.
 const maxIdleSession = 12 << 10
 
-// An idle session has one goroutine and costs little, whatever it carried.
+var idlePairs = flag.Int("pairs", 500, "pairs of sessions of TestIdleSessionCost; 10000 need 20000 files and some more")
+
+// An idle session has one goroutine and costs little, whatever it carried. With many of them:
+//
+//	go test -run TestIdleSessionCost -v ./rlpx/p2p -pairs 10000
 func TestIdleSessionCost(t *testing.T) {
 	if raceEnabled {
 		t.Log("the race detector takes memory of its own; the run without it checks this")
 		return
 	}
-	pairs := 500
+	pairs := *idlePairs
 	if testing.Short() {
-		pairs = 100
+		pairs = min(pairs, 100)
 	}
 	cost := func() uint64 {
 		rlpxtest.HeapInUse() // collects
@@ -52,7 +57,7 @@ func TestIdleSessionCost(t *testing.T) {
 	}) {
 		t.Errorf("%d bytes a session", each)
 	}
-	t.Logf("%d bytes a session", each)
+	t.Logf("%d bytes a session, %d sessions", each, len(sessions))
 	runtime.KeepAlive(sessions)
 }
 
