@@ -31,8 +31,8 @@ func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
 // as many as the machine's Keccak kernel has lanes.
 //
 // It returns when every peer's frame is written or failed. Peers do not wait for each other,
-// but a peer that does not read holds up the return: give a context, set write timeouts, or use [SendAll]. If ctx,
-// which may be nil, ends first, messages that wait behind others are not sent, as in [Conn.WriteContext].
+// but a peer that does not read holds up the return: give a context, set write timeouts, or use [SendAll]. If ctx
+// ends first, messages that wait behind others are not sent, as in [Conn.WriteContext].
 //
 // The result is nil if all went well, else errs[i] is what happened to targets[i]. A nil Conn is
 // an error there, and so is a panic of its net.Conn in a goroutine of ours: see [PanicError]. data is neither kept nor modified.

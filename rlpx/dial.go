@@ -15,6 +15,11 @@ import (
 // that has no DialContext of its own. The system's limit is minutes.
 const DefaultDialTimeout = 15 * time.Second
 
+// ErrConnect is in the chain of an error of Dial that came before the first byte of a handshake: the
+// peer's host was not found or not reached, or nothing listens there. The error of package net that
+// says which is in the chain, too.
+var ErrConnect = errors.New("rlpx: cannot connect")
+
 // Dialer connects to peers. Only its Config must be set. A Dialer may be used
 // by several goroutines at once.
 type Dialer struct {
@@ -40,17 +45,17 @@ func Dial(ctx context.Context, network, addr string, remote *ecdsa.PublicKey, cf
 // The keys are checked first: a Config without a valid key is handshake.ErrInvalidPrivateKey,
 // an invalid remote handshake.ErrInvalidPublicKey, and nothing is connected then. A failed handshake
 // matches [ErrHandshake], and handshake.ErrRemoteClosed if the peer hung up, which is all that a peer does when the
-// caller has its key wrong. Errors of connecting are those of DialContext, wrapped.
+// caller has its key wrong. Errors of connecting match [ErrConnect], and wrap that of DialContext.
 func (d *Dialer) Dial(ctx context.Context, network, addr string, remote *ecdsa.PublicKey) (*Conn, error) {
 	cfg := d.Config
 	if cfg == nil {
 		cfg = new(Config)
 	}
 	if err := cfg.checkKey(); err != nil {
-		return nil, &dialError{addr, err}
+		return nil, &dialError{addr: addr, err: err}
 	}
 	if err := handshake.CheckPublicKey(remote); err != nil {
-		return nil, &dialError{addr, err}
+		return nil, &dialError{addr: addr, err: err}
 	}
 	dial := d.DialContext
 	if dial == nil {
@@ -58,7 +63,7 @@ func (d *Dialer) Dial(ctx context.Context, network, addr string, remote *ecdsa.P
 	}
 	inner, err := dial(ctx, network, addr)
 	if err != nil {
-		return nil, &dialError{addr, err}
+		return nil, &dialError{addr: addr, err: err, connecting: true}
 	}
 	conn := Client(inner, remote, cfg)
 	done := false
@@ -70,15 +75,16 @@ func (d *Dialer) Dial(ctx context.Context, network, addr string, remote *ecdsa.P
 	_, err = conn.HandshakeContext(ctx)
 	done = true
 	if err != nil { // inner is closed
-		return nil, &dialError{addr, err}
+		return nil, &dialError{addr: addr, err: err}
 	}
 	return conn, nil
 }
 
 // dialError is a failed Dial. What failed is in the chain.
 type dialError struct {
-	addr string
-	err  error
+	addr       string
+	err        error
+	connecting bool // nothing was connected yet
 }
 
 func (e *dialError) Error() string {
@@ -94,6 +100,8 @@ func (e *dialError) Error() string {
 }
 
 func (e *dialError) Unwrap() error { return e.err }
+
+func (e *dialError) Is(target error) bool { return e.connecting && target == ErrConnect }
 
 // Timeout and Temporary make it a net.Error, as what package net returns from a
 // dial. That the system gave up connecting is a timeout too, unlike for isTimeout.

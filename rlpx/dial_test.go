@@ -144,7 +144,7 @@ func TestDialForeignServer(t *testing.T) {
 				}()
 				start := time.Now()
 				_, err := d.Dial(t.Context(), "tcp", "peer:80", &newKey(t).PublicKey)
-				if !errors.Is(err, handshake.ErrPacketSize) || !errors.Is(err, ErrHandshake) || !strings.Contains(err.Error(), tc.says) {
+				if !errors.Is(err, handshake.ErrPacketSize) || !errors.Is(err, ErrHandshake) || errors.Is(err, ErrConnect) || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("error %v", err)
 				}
 				if strings.Contains(err.Error(), "wrong node key") || time.Since(start) != 0 {
@@ -220,7 +220,7 @@ func TestDialContext(t *testing.T) {
 			}}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if _, err := d.Dial(ctx, "tcp4", "peer:30303", &newKey(t).PublicKey); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrHandshake) {
+			if _, err := d.Dial(ctx, "tcp4", "peer:30303", &newKey(t).PublicKey); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrConnect) || errors.Is(err, ErrHandshake) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -233,7 +233,7 @@ func TestDialContext(t *testing.T) {
 				readPacket(peer)
 				cancel()
 			}()
-			if _, err := d.Dial(ctx, "tcp", "peer:30303", &newKey(t).PublicKey); !errors.Is(err, context.Canceled) {
+			if _, err := d.Dial(ctx, "tcp", "peer:30303", &newKey(t).PublicKey); !errors.Is(err, context.Canceled) || errors.Is(err, ErrConnect) {
 				t.Errorf("error %v", err)
 			}
 			if n := watched.closes.Load(); n != 1 {
@@ -295,7 +295,7 @@ func TestDialUnreachable(t *testing.T) {
 			goroutines, files := runtime.NumGoroutine(), openFiles()
 			_, err := Dial(t.Context(), tc.network, tc.addr, &newKey(t).PublicKey, &Config{Key: newKey(t)})
 			var op *net.OpError
-			if err == nil || !tc.is(err) || !errors.As(err, &op) || errors.Is(err, ErrHandshake) {
+			if err == nil || !tc.is(err) || !errors.As(err, &op) || !errors.Is(err, ErrConnect) || errors.Is(err, ErrHandshake) {
 				t.Errorf("error %v", err)
 			}
 			if text := err.Error(); !strings.HasPrefix(text, "rlpx: dial") || strings.Count(text, tc.addr) != 1 || strings.Contains(text, "node key") {
@@ -325,7 +325,7 @@ func TestDialTimeout(t *testing.T) {
 			d := Dialer{Config: &Config{Key: newKey(t)}, DialContext: failing}
 			_, err := d.Dial(t.Context(), "tcp", "peer:30303", &newKey(t).PublicKey)
 			var ne net.Error
-			if !errors.As(err, &ne) || ne.Timeout() != tc.want || !errors.Is(err, tc.err) {
+			if !errors.As(err, &ne) || ne.Timeout() != tc.want || !errors.Is(err, tc.err) || !errors.Is(err, ErrConnect) {
 				t.Errorf("error %v, want a timeout: %v", err, tc.want)
 			}
 		})

@@ -46,6 +46,7 @@
 //	io.EOF, io.ErrUnexpectedEOF   the peer closed the connection, between two frames or inside one
 //	a net.Error with Timeout()    Read: the deadline expired, and the next Read goes on at the same byte
 //	net.ErrClosed                 Close or CloseWrite was called here
+//	ErrConnect                    Dial: no connection to that address, so nothing of a handshake yet
 //	ErrHandshake                  the handshake failed. Sentinels of package handshake say how:
 //	                              handshake.ErrRemoteClosed may be a wrong node key, or a peer that is full
 //	ErrAuthentication             a frame failed its MAC. Both directions ended, the net.Conn is closed

@@ -19,7 +19,7 @@ func (c *Conn) Write(code uint64, data []byte) (wireSize uint32, err error) {
 	return c.WriteContext(context.Background(), code, data)
 }
 
-// WriteContext is Write with a context, which may be nil. If ctx ends while the message waits for those
+// WriteContext is Write with a context. If ctx ends while the message waits for those
 // before it, the message is not sent and the error is that of ctx; the connection goes on. Once the
 // message is being sent, WriteContext waits for the end of that, since data is in use.
 func (c *Conn) WriteContext(ctx context.Context, code uint64, data []byte) (wireSize uint32, err error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Broadcast sends one message to many peers and waits for all, each as Channel.WriteContext would. Data is
-// compressed once, and several frames are sealed together, as rlpx.WriteAll does. ctx, which may be nil, bounds
+// compressed once, and several frames are sealed together, as rlpx.WriteAll does. ctx bounds
 // the wait of what is not being sent yet.
 //
 // The result is nil if all went well, else errs[i] is what happened to channels[i]; ErrNotShared for a nil

@@ -36,7 +36,7 @@ type SessionConfig struct {
 	// What our Hello says.
 	Name         string
 	Version      uint64 // of the base protocol, see Version
-	ListenPort   uint64
+	ListenPort   uint64 // where we listen; a relic that other clients ignore, and 0 in most
 	Capabilities Capabilities
 
 	// PingInterval is how long we may have received nothing, or have sent nothing, before a

@@ -277,6 +277,11 @@ func TestDisconnectError(t *testing.T) {
 		{remote, "p2p: disconnected by peer: too many peers"},
 		{&DisconnectError{Reason: DiscQuitting}, "p2p: disconnected by us: client quitting"},
 		{&DisconnectError{Reason: DiscUnspecified, Remote: true}, "p2p: disconnected by peer: no reason given"},
+		// What made us say it, and the reason once.
+		{&breachError{&DisconnectError{Reason: DiscProtocolError}, ErrInvalidCode}, "p2p: disconnected by us: breach of protocol: p2p: invalid message code"},
+		{&breachError{&DisconnectError{Reason: DiscReadTimeout}, ErrReadTimeout}, "p2p: disconnected by us: p2p: peer is silent: read timeout"},
+		{&breachError{&DisconnectError{Reason: DiscUselessPeer}, DiscUselessPeer}, "p2p: disconnected by us: useless peer"},
+		{&breachError{&DisconnectError{Reason: DiscUselessPeer}, fmt.Errorf("another chain: %w", DiscUselessPeer)}, "p2p: disconnected by us: another chain: useless peer"},
 		{&DisconnectError{Reason: 0x0c, Remote: true}, "p2p: disconnected by peer: unknown disconnect reason 0x0c"},
 	} {
 		if got := tt.err.Error(); got != tt.want {

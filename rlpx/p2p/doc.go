@@ -64,10 +64,11 @@
 // all calls fail with that from then on.
 //
 //	ErrInvalidNode                  Dial: not an enode URL, or one that does not say where to dial
+//	rlpx.ErrConnect                 Dial: no connection to the node's address
 //	rlpx.ErrHandshake               Dial: the encrypted handshake failed, see package rlpx
 //	DiscTooManyPeers and the like   a Disconnect with that reason was said, by either side
 //	*DisconnectError                the same, with who said it
-//	*UselessPeerError               no shared capability; it has those of the peer
+//	*UselessPeerError               no shared capability; it has the Hello of the peer
 //	ErrUnexpectedIdentity, ErrSelf  Hello has another key than the handshake, or our own
 //	ErrReadTimeout                  the peer is silent, and answers no Ping
 //	ErrStalled                      we did not read a Channel

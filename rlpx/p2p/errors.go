@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 )
 
 var (
@@ -98,7 +99,15 @@ type breachError struct {
 	err        error
 }
 
-func (e *breachError) Error() string   { return e.disconnect.Error() + ": " + e.err.Error() }
+// Error gives the reason once, also where err carries it.
+func (e *breachError) Error() string {
+	text := e.err.Error()
+	if reason := e.disconnect.Reason.String(); !strings.Contains(text, reason) {
+		text = reason + ": " + text
+	}
+	return "p2p: disconnected by us: " + text
+}
+
 func (e *breachError) Unwrap() []error { return []error{e.disconnect.Reason, e.err} }
 
 func (e *breachError) Is(target error) bool {
@@ -117,6 +126,9 @@ func (e *breachError) As(target any) bool {
 // holds for it.
 type UselessPeerError struct {
 	Caps []Cap // what the peer announced, as it was sent
+
+	// Hello is the peer's, if the error comes from Dial, NewSession or a Listener; nil if from Match.
+	Hello *Hello
 }
 
 func newUselessPeerError(theirs []Cap) *UselessPeerError {

@@ -38,6 +38,9 @@ type Listener struct {
 type hello struct{ cancel context.CancelCauseFunc }
 
 // Listen listens on addr, as net.Listen does, and starts a Listener there. conn must have a Key.
+//
+// If the port is 0, the system chooses one, which Addr tells and Node.String makes an enode URL of.
+// To announce it in Hello, call rlpx.Listen first, set SessionConfig.ListenPort, and then NewListener.
 func Listen(network, addr string, conn *rlpx.Config, cfg *SessionConfig) (*Listener, error) {
 	if err := cfg.withDefaults().Capabilities.Validate(); err != nil {
 		return nil, err
@@ -51,7 +54,7 @@ func Listen(network, addr string, conn *rlpx.Config, cfg *SessionConfig) (*Liste
 
 // NewListener starts a Listener on inner, which belongs to it from then on. conn is the Config of inner, of which MaxPending and
 // OnError are used here too: OnError is also told of the connections whose Hello failed, and of the sessions that ended
-// before Accept returned them.
+// before Accept returned them. Of the latter, SessionTrace.Ended learns, too, and who the peer was.
 func NewListener(inner *rlpx.Listener, conn *rlpx.Config, cfg *SessionConfig) *Listener {
 	if conn == nil {
 		conn = new(rlpx.Config)

@@ -104,8 +104,13 @@ func TestDialErrors(t *testing.T) {
 	if !errors.As(err, &useless) && !errors.Is(err, DiscUselessPeer) {
 		t.Errorf("nothing shared: %v", err)
 	}
+	if useless != nil && (useless.Hello == nil || useless.Hello.Name != "listener") {
+		t.Errorf("of the peer that shares nothing: %v", useless.Hello)
+	}
 	if err := <-reports; err == nil {
 		t.Error("OnError was told nothing")
+	} else if errors.As(err, &useless) && (useless.Hello == nil || useless.Hello.ID == [IDLength]byte{}) {
+		t.Errorf("OnError: of the peer that shares nothing: %v", useless.Hello)
 	}
 	node, _ := ParseNode(url)
 	stranger, _ := crypto.GenerateKey()

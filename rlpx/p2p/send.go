@@ -38,7 +38,7 @@ func (ch *Channel) Write(id uint64, data []byte) error {
 	return ch.WriteContext(context.Background(), id, data)
 }
 
-// WriteContext is Write with a context, which may be nil. If ctx ends while the message waits for those
+// WriteContext is Write with a context. If ctx ends while the message waits for those
 // before it, the message is not sent, the error is that of ctx, and the session goes on. Once the message is
 // being sent, WriteContext waits for the end of that, which SessionConfig.WriteTimeout bounds.
 func (ch *Channel) WriteContext(ctx context.Context, id uint64, data []byte) error {

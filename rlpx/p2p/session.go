@@ -78,6 +78,9 @@ func NewSession(ctx context.Context, conn *rlpx.Conn, cfg *SessionConfig) (*Sess
 		return nil, err
 	}
 	if s.matched, err = Match(s.cfg.Capabilities, s.remote.Caps); err != nil {
+		if useless, ok := errors.AsType[*UselessPeerError](err); ok {
+			useless.Hello = s.remote
+		}
 		Refuse(conn, ReasonFor(err))
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/ecdsa"
+	"errors"
 	"iter"
 	"net"
 	"sync"
@@ -48,28 +49,18 @@ func New(key *ecdsa.PrivateKey, timeout time.Duration, connect func(ctx context.
 	return c
 }
 
-// dial connects, and marks errors, so that they are told apart from those that come later.
+// dial connects, within a time of its own.
 func (c *Crawler) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	conn, err := c.connect(ctx, network, addr)
-	if err != nil {
-		return nil, &connectError{err}
-	}
-	return conn, nil
+	return c.connect(ctx, network, addr)
 }
-
-// connectError is a failure before the first byte.
-type connectError struct{ err error }
-
-func (e *connectError) Error() string { return e.err.Error() }
-func (e *connectError) Unwrap() error { return e.err }
 
 // Result is what became of a visit.
 type Result struct {
 	URL     string // as it was given
 	Outcome Outcome
-	Hello   *p2p.Hello // if Outcome is Met
+	Hello   *p2p.Hello // if Outcome is Met or NothingShared
 	Err     error      // otherwise
 }
 
@@ -109,7 +100,11 @@ func (c *Crawler) Crawl(ctx context.Context, urls iter.Seq[string], found func(R
 func (c *Crawler) visit(ctx context.Context, url string) Result {
 	s, err := c.dialer.Dial(ctx, url)
 	if err != nil {
-		return Result{URL: url, Outcome: outcomeOf(err), Err: err}
+		r := Result{URL: url, Outcome: outcomeOf(err), Err: err}
+		if useless, ok := errors.AsType[*p2p.UselessPeerError](err); ok {
+			r.Hello = useless.Hello
+		}
+		return r
 	}
 	s.Close()
 	<-s.Done()

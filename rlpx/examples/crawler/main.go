@@ -80,8 +80,11 @@ func (r Result) String() string {
 	if node, err := p2p.ParseNode(r.URL); err == nil {
 		where = node.Addr()
 	}
-	if r.Hello != nil {
+	switch {
+	case r.Outcome == Met:
 		return fmt.Sprintf("%s  %v", where, r.Hello)
+	case r.Hello != nil:
+		return fmt.Sprintf("%s  %s (%v)", where, r.Outcome, r.Hello)
 	}
 	return fmt.Sprintf("%s  %s (%v)", where, r.Outcome, r.Err)
 }

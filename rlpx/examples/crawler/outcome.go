@@ -89,13 +89,12 @@ func (c causes) find(err error, timeout, other Outcome) Outcome {
 
 // outcomeOf says what an error of p2p.Dialer.Dial means.
 func outcomeOf(err error) Outcome {
-	connecting, early := errors.AsType[*connectError](err)
 	disconnect, ended := errors.AsType[*p2p.DisconnectError](err)
 	switch {
 	case errors.Is(err, p2p.ErrInvalidNode):
 		return InvalidURL
-	case early:
-		return connectOutcome(connecting.err)
+	case errors.Is(err, rlpx.ErrConnect):
+		return connectOutcome(err)
 	case errors.Is(err, rlpx.ErrHandshake):
 		return handshakeCauses.find(err, HandshakeTimeout, HandshakeLost)
 	case ended:
