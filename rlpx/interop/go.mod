@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/ethereum/go-ethereum v1.17.10
 	github.com/go-rlpx/transport v0.0.0
+	github.com/go-rlpx/transport/rlpx/gethp2p v0.0.0
 	github.com/golang/snappy v1.0.1-0.20260716114414-9ae09f520e93
 	github.com/google/pprof v0.0.0-20230207041349-798e818bf904
 )
@@ -163,7 +164,10 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
-replace github.com/go-rlpx/transport => ../..
+replace (
+	github.com/go-rlpx/transport => ../..
+	github.com/go-rlpx/transport/rlpx/gethp2p => ../gethp2p
+)
 
 tool (
 	github.com/ethereum/go-ethereum/cmd/devp2p
