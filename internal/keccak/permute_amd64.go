@@ -52,11 +52,7 @@ func digest2(outA, outB *[Size]byte, a, b *[lanes]uint64) {
 		return
 	}
 	if useAVX2 {
-		var room groupRoom
-		g := group{a: room.aligned()}
-		g.permutePair(a, b)
-		g.digest(0, outA)
-		g.digest(1, outB)
+		digest2AVX2(outA, outB, a, b)
 		return
 	}
 	digest(outA, a)
@@ -70,15 +66,32 @@ func digestPermute(out *[Size]byte, a, b *[lanes]uint64) {
 		return
 	}
 	if useAVX2 {
-		var room groupRoom
-		g := group{a: room.aligned()}
-		g.permutePair(a, b)
-		g.digest(0, out)
-		g.get(1, b)
+		digestPermuteAVX2(out, a, b)
 		return
 	}
 	digest(out, a)
 	permute(b)
+}
+
+// Apart from their callers, since the room for a group makes stacks of goroutines grow from 4 KiB to
+// 8, and those of processors without AVX2 need not.
+
+//go:noinline
+func digest2AVX2(outA, outB *[Size]byte, a, b *[lanes]uint64) {
+	var room groupRoom
+	g := group{a: room.aligned()}
+	g.permutePair(a, b)
+	g.digest(0, outA)
+	g.digest(1, outB)
+}
+
+//go:noinline
+func digestPermuteAVX2(out *[Size]byte, a, b *[lanes]uint64) {
+	var room groupRoom
+	g := group{a: room.aligned()}
+	g.permutePair(a, b)
+	g.digest(0, out)
+	g.get(1, b)
 }
 
 // permutePair sets the first two columns to a and b permuted. The AVX2 kernel for four states takes

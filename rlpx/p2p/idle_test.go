@@ -24,9 +24,6 @@ func TestIdleSessionCost(t *testing.T) {
 		return
 	}
 	pairs := *idlePairs
-	if testing.Short() {
-		pairs = min(pairs, 100)
-	}
 	cost := func() uint64 {
 		rlpxtest.HeapInUse() // collects
 		var m runtime.MemStats
