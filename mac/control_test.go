@@ -279,6 +279,16 @@ func TestControlPauses(t *testing.T) {
 		}
 	}
 
+	// What was on before a comparison is on again.
+	s = newScript(shareLanes, steady(off, off/3))
+	s.decide(t)
+	for !s.comparing || s.on {
+		s.step()
+	}
+	if s.idle(300*ms + 1); s.comparing || !s.on {
+		t.Errorf("after a comparison that a pause ended: comparing: %v, sharing: %v", s.comparing, s.on)
+	}
+
 	back := newScript(shareLanes, steady(off, off/3))
 	back.run(ms / 2)
 	bubble := back.clock - 26*365*24*time.Hour
