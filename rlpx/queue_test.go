@@ -322,6 +322,7 @@ func TestWriteLast(t *testing.T) {
 		synctest.Wait()
 		conn.Send(3, nil)
 		last := make(chan error, 1)
+		conn.SetWriteTimeout(time.Hour)
 		go func() { last <- conn.WriteLast(t.Context(), cause, time.Second, 4, []byte("bye")) }()
 		if err := <-queued; err != cause {
 			t.Errorf("a queued Write: %v", err)
@@ -329,6 +330,9 @@ func TestWriteLast(t *testing.T) {
 		wantCodes(t, peer, 1, 4)
 		if err := errors.Join(<-first, <-last); err != nil {
 			t.Error(err)
+		}
+		if got := conn.WriteTimeout(); got != time.Hour {
+			t.Errorf("write timeout %v after it", got)
 		}
 		if _, err := conn.Write(5, nil); err != cause {
 			t.Errorf("Write after it: %v", err)
