@@ -16,15 +16,17 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// How long one side of a pair runs where goroutines or processes beside it take turns with it, how long one runs where it is
-// compared with always sharing, and the longest time to wait for the queue's first comparison under a load.
+// How long one side of a pair runs where goroutines or processes beside it take turns with it, how
+// long one runs where it is compared with always sharing, and the longest time to wait for the
+// queue's first comparison under a load.
 var (
 	besideSliceTime = 300 * time.Millisecond
 	keptSliceTime   = 100 * time.Millisecond
 	settleTime      = 5 * time.Second
 )
 
-// neighbours are goroutines of the same process that compute for some time, let others run, and so on.
+// neighbours are goroutines of the same process that compute for some time, let others run, and so
+// on.
 type neighbours struct {
 	count int
 	turn  time.Duration // 0: they never rest
@@ -108,12 +110,13 @@ func startOthers(b *testing.B, n int) {
 // otherProcesses are how many processes that never rest there are beside the rows.
 func otherProcesses() []int { return []int{0, runtime.NumCPU()} }
 
-// BenchmarkSharedBeside is what the shared queue does to connections beside goroutines that have nothing to do with
-// it. Connections write 16 KiB each to a sink that never blocks, while the given number of goroutines compute for the given time
-// and let others run, again and again; on a machine that has nothing else to do, and beside as many processes as it has cores.
+// BenchmarkSharedBeside is what the shared queue does to connections beside goroutines that have
+// nothing to do with it. Connections write 16 KiB each to a sink that never blocks, while the given
+// number of goroutines compute for the given time and let others run, again and again; on a machine
+// that has nothing else to do, and beside as many processes as it has cores.
 //
-// An operation is a pair, and shared/alone is reported, both as in BenchmarkShared. CPU time says nothing here: it is that of the
-// neighbours, too.
+// An operation is a pair, and shared/alone is reported, both as in BenchmarkShared. CPU time says
+// nothing here: it is that of the neighbours, too.
 func BenchmarkSharedBeside(b *testing.B) {
 	const us, ms = time.Microsecond, time.Millisecond
 	for _, l := range []struct {
@@ -143,10 +146,10 @@ func BenchmarkSharedBeside(b *testing.B) {
 	}
 }
 
-// BenchmarkSharedKept is how much of what sharing can give is left by the queue's controller, which looks now and then
-// whether sharing pays. An operation is a pair: many connections for 100 ms with the shared queue as it is, and for
-// as long with a queue in which everybody always waits for others. kept/always is the ratio of
-// throughput, with bounds and quartiles as in BenchmarkShared.
+// BenchmarkSharedKept is how much of what sharing can give is left by the queue's controller, which
+// looks now and then whether sharing pays. An operation is a pair: many connections for 100 ms with
+// the shared queue as it is, and for as long with a queue in which everybody always waits for
+// others. kept/always is the ratio of throughput, with bounds and quartiles as in BenchmarkShared.
 func BenchmarkSharedKept(b *testing.B) {
 	for _, conns := range []int{8, 16, 64, 256} {
 		for _, network := range []string{"sink", "pipe", "tcp"} {
@@ -178,9 +181,9 @@ func settle(b *testing.B, f *fleet) {
 	}
 }
 
-// reportPairs carries as many pairs as b wants, of which every second begins with the second side. It reports the ratio of the
-// second side's throughput to that of the first, and if prepare, which is called before each turn, is not nil, that
-// of bytes per CPU time.
+// reportPairs carries as many pairs as b wants, of which every second begins with the second side.
+// It reports the ratio of the second side's throughput to that of the first, and if prepare, which
+// is called before each turn, is not nil, that of bytes per CPU time.
 func reportPairs(b *testing.B, unit string, sides [2]*fleet, slice time.Duration, prepare func(side int)) {
 	var all, cpu []float64
 	before := rlpx.SharedHashing()
@@ -209,7 +212,8 @@ func reportPairs(b *testing.B, unit string, sides [2]*fleet, slice time.Duration
 	}
 }
 
-// reportShared reports how much of what went to the queue since before was hashed together with others.
+// reportShared reports how much of what went to the queue since before was hashed together with
+// others.
 func reportShared(b *testing.B, before mac.QueueStats) {
 	after := rlpx.SharedHashing()
 	if lanes, alone := after.Lanes-before.Lanes, after.Alone-before.Alone; lanes+alone > 0 {
@@ -217,7 +221,8 @@ func reportShared(b *testing.B, before mac.QueueStats) {
 	}
 }
 
-// reportSpread reports the median of values with its bounds, and their quartiles. What is not the median has the prefix.
+// reportSpread reports the median of values with its bounds, and their quartiles. What is not the
+// median has the prefix.
 func reportSpread(b *testing.B, unit, prefix string, values []float64) {
 	reportBounds(b, unit, prefix, values)
 	s := spreadOf(values)

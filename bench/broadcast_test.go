@@ -7,9 +7,10 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// BenchmarkBroadcast is one message to many peers, on connections that discard
-// what is written: what a relay pays to seal it. go-ethereum's side is what its callers do, a Write for each peer,
-// from one goroutine; cpu-ns/op counts all goroutines of both. An operation is the message to one peer.
+// BenchmarkBroadcast is one message to many peers, on connections that discard what is written:
+// what a relay pays to seal it. go-ethereum's side is what its callers do, a Write for each peer,
+// from one goroutine; cpu-ns/op counts all goroutines of both. An operation is the message to one
+// peer.
 func BenchmarkBroadcast(b *testing.B) {
 	for _, conns := range []int{8, 64} {
 		for _, size := range []size{1 << 10, 16 << 10, 128 << 10} {

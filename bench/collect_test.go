@@ -20,15 +20,17 @@ const (
 	// synced 155 MB collected about as often.
 	collectEvery = 1 << 20
 
-	// collectConns is the number of connections that take turns, and connBytes what each carries before
-	// another peer takes its place: go-ethereum then allocates half a byte for each byte of 2 MiB messages, as that node did.
+	// collectConns is the number of connections that take turns, and connBytes what each carries
+	// before another peer takes its place: go-ethereum then allocates half a byte for each byte of
+	// 2 MiB messages, as that node did.
 	collectConns = 16
 	connBytes    = 16 << 20
 )
 
-// BenchmarkCollect is one message written and read, on one of 16 connections in turn, with a garbage
-// collection for every MiB of messages. write-B/op and read-B/op are the bytes that Write and
-// Read allocate. mixed sends 64 messages of 1 KiB and fewer of the other sizes. A connection is replaced after 16 MiB.
+// BenchmarkCollect is one message written and read, on one of 16 connections in turn, with a
+// garbage collection for every MiB of messages. write-B/op and read-B/op are the bytes that Write
+// and Read allocate. mixed sends 64 messages of 1 KiB and fewer of the other sizes. A connection is
+// replaced after 16 MiB.
 func BenchmarkCollect(b *testing.B) {
 	rows := []struct {
 		name  string
@@ -114,8 +116,8 @@ func collecting(b *testing.B, im impl, sizes []size, snappy bool) {
 	b.ReportMetric(0, "ns/op") // mostly of collections: hide it
 }
 
-// TestCollect holds Write and Read to a hundredth of what they carry, with three collections before each message,
-// which leave nothing in a sync.Pool.
+// TestCollect holds Write and Read to a hundredth of what they carry, with three collections before
+// each message, which leave nothing in a sync.Pool.
 func TestCollect(t *testing.T) {
 	ours := impls[1]
 	for _, snappy := range []bool{false, true} {
@@ -160,8 +162,8 @@ func allocated() uint64 {
 	return allocSample[0].Value.Uint64()
 }
 
-// memoryLink is a net.Conn that hands what was written to whoever reads, and allocates nothing once it
-// has grown.
+// memoryLink is a net.Conn that hands what was written to whoever reads, and allocates nothing once
+// it has grown.
 type memoryLink struct {
 	inert
 	buf []byte

@@ -55,8 +55,8 @@ type boat struct {
 	data     []byte
 }
 
-// newFleet connects a boat for each of the sizes, which is that of its messages. With the network "sink",
-// what is written is discarded, and there is nobody who reads.
+// newFleet connects a boat for each of the sizes, which is that of its messages. With the network
+// "sink", what is written is discarded, and there is nobody who reads.
 func newFleet(b *testing.B, im impl, network string, sizes []int, snappy bool) *fleet {
 	f := &fleet{mixed: slices.Min(sizes) < smallMessage && slices.Max(sizes) >= smallMessage}
 	for n, size := range sizes {

@@ -189,7 +189,8 @@ func mustWrite(b testing.TB, c transport, data []byte) {
 	}
 }
 
-// failure is why a benchmark failed: testing.Benchmark keeps that to itself, and TestBenchmarks wants to say.
+// failure is why a benchmark failed: testing.Benchmark keeps that to itself, and TestBenchmarks
+// wants to say.
 var failure error
 
 func fail(b testing.TB, err error) {

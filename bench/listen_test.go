@@ -20,11 +20,13 @@ import (
 const (
 	hostilePeers = 500
 
-	// hostileStay is how long a hostile peer is there on average before a new one takes its place. It sends
-	// what it has to send half-way. The listener hangs up on garbage at once, so that one is replaced then.
+	// hostileStay is how long a hostile peer is there on average before a new one takes its place.
+	// It sends what it has to send half-way. The listener hangs up on garbage at once, so that one
+	// is replaced then.
 	hostileStay = time.Second
 
-	// goodPause is between two good peers, so that a round of them sees many hostile ones come and go.
+	// goodPause is between two good peers, so that a round of them sees many hostile ones come and
+	// go.
 	goodPause = 5 * time.Millisecond
 
 	// listenRound is how many handshakes are measured in a row. Rounds with and without hostile
@@ -32,10 +34,11 @@ const (
 	listenRound = 100
 )
 
-// BenchmarkListen is how long a good peer needs to connect, shake hands and be accepted over TCP, when it is alone
-// and when 500 others stall, send garbage or stop halfway. An operation is one such handshake of each kind. What is
-// reported are medians of the rounds: of each one's percentiles, and of each one's ratio of the two p99. The ratio
-// of the p99 of all rounds together is reported beside it: it is the harsher one, and follows single stalls of the machine.
+// BenchmarkListen is how long a good peer needs to connect, shake hands and be accepted over TCP,
+// when it is alone and when 500 others stall, send garbage or stop halfway. An operation is one
+// such handshake of each kind. What is reported are medians of the rounds: of each one's
+// percentiles, and of each one's ratio of the two p99. The ratio of the p99 of all rounds together
+// is reported beside it: it is the harsher one, and follows single stalls of the machine.
 func BenchmarkListen(b *testing.B) {
 	key := newKey(b)
 	l, err := rlpx.Listen("tcp", "127.0.0.1:0", &rlpx.Config{Key: key})
@@ -75,7 +78,8 @@ func BenchmarkListen(b *testing.B) {
 	b.ReportMetric(float64(replaced)/under.Seconds(), "hostile/s")
 }
 
-// goodPeers measures n handshakes, one after the other, each from before the connect until both ends have a Conn.
+// goodPeers measures n handshakes, one after the other, each from before the connect until both
+// ends have a Conn.
 func goodPeers(b *testing.B, l *rlpx.Listener, key *ecdsa.PrivateKey, cfg *rlpx.Config, n int) (ns []float64) {
 	b.Helper()
 	for range n {
@@ -102,8 +106,8 @@ func percentile(values []float64, p int) float64 {
 	return sorted[(len(sorted)*p+99)/100-1]
 }
 
-// hostilePackets returns what hostile peers send. Those that are complete, or not RLPx from the start, end the connection;
-// after the others the listener waits for more.
+// hostilePackets returns what hostile peers send. Those that are complete, or not RLPx from the
+// start, end the connection; after the others the listener waits for more.
 func hostilePackets(b *testing.B, key *ecdsa.PrivateKey) [][]byte {
 	b.Helper()
 	h, err := handshake.NewInitiator(newKey(b), &key.PublicKey, nil)

@@ -49,8 +49,8 @@ var (
 // net.Conn holds is not counted, nor what a handshake leaves: connections are in memory, so
 // that no limit of the operating system and no buffer of the kernel has a part in it.
 //
-// go-ethereum keeps up to 70 MiB for each connection. Where that does not fit into -maxmem, its row has fewer
-// connections than its name says; measured-conns is how many.
+// go-ethereum keeps up to 70 MiB for each connection. Where that does not fit into -maxmem, its row
+// has fewer connections than its name says; measured-conns is how many.
 func BenchmarkMemory(b *testing.B) {
 	var counts []int
 	for field := range strings.SplitSeq(*memoryConns, ",") {
@@ -94,8 +94,9 @@ const (
 	maxAnnounced = 64 << 10 // when a frame of any size was announced
 )
 
-// TestMemory holds a hundred connections to the bounds. One in ten has carried the largest messages, to save time:
-// a single one that kept a buffer of that size would be far beyond the bounds of all.
+// TestMemory holds a hundred connections to the bounds. One in ten has carried the largest
+// messages, to save time: a single one that kept a buffer of that size would be far beyond the
+// bounds of all.
 func TestMemory(t *testing.T) {
 	const conns = 100
 	ours := impls[1]

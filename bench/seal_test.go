@@ -26,8 +26,8 @@ func BenchmarkSeal(b *testing.B) {
 	})
 }
 
-// tapeBytes is how much is read before a recording starts over: small enough to
-// stay in the CPU's cache, as what a socket delivers is, and long enough that starting over is rare.
+// tapeBytes is how much is read before a recording starts over: small enough to stay in the CPU's
+// cache, as what a socket delivers is, and long enough that starting over is rare.
 const tapeBytes = 1 << 20
 
 // minFrames is the fewest frames on a tape, of which the first is not timed.

@@ -21,9 +21,9 @@ func hashingImpl(name string, shared bool) impl {
 	}}
 }
 
-// How long one side of a pair runs before the other has its turn: some messages of each connection, and short against the
-// times in which a machine's speed drifts. Where goroutines never rest, a wait for the
-// processor is a time slice of 10 ms, so there it takes longer for chance to even out.
+// How long one side of a pair runs before the other has its turn: some messages of each connection,
+// and short against the times in which a machine's speed drifts. Where goroutines never rest, a
+// wait for the processor is a time slice of 10 ms, so there it takes longer for chance to even out.
 var (
 	sliceTime     = 5 * time.Millisecond
 	busySliceTime = 100 * time.Millisecond
@@ -56,12 +56,14 @@ var sharedLoads = []sharedLoad{
 // with it and never rest; with one core and with all.
 //
 // An operation is a pair: the same load for a few milliseconds without the queue and as long with
-// it, in turns the one first and the other. Whatever else the machine does hits both. Throughput with
-// the queue divided by throughput without it is reported as shared/alone, the median of the pairs, with the
-// bounds of its 95 % confidence interval (lo95, hi95) and the quartiles of the pairs (q1, q3). Where
-// connections with short messages are beside long ones, small-shared/alone is for their messages only. cpu-shared/alone is
-// the same ratio for bytes per CPU time of the process, with its own interval: where other processes keep the machine busy,
-// it is much the steadier of the two. %shared is how much of what went to the queue was hashed together with others.
+// it, in turns the one first and the other. Whatever else the machine does hits both. Throughput
+// with the queue divided by throughput without it is reported as shared/alone, the median of the
+// pairs, with the bounds of its 95 % confidence interval (lo95, hi95) and the quartiles of the
+// pairs (q1, q3). Where connections with short messages are beside long ones, small-shared/alone is
+// for their messages only. cpu-shared/alone is the same ratio for bytes per CPU time of the
+// process, with its own interval: where other processes keep the machine busy, it is much the
+// steadier of the two. %shared is how much of what went to the queue was hashed together with
+// others.
 func BenchmarkShared(b *testing.B) {
 	for _, l := range sharedLoads {
 		for _, network := range []string{"pipe", "tcp"} {
@@ -132,11 +134,11 @@ func comparePairs(b *testing.B, l sharedLoad, network string) {
 	}
 }
 
-// BenchmarkSharedLatency is how long one message takes from the start of Write to
-// the end of Read, with nothing else on any connection, beside goroutines that never rest or beside
-// none. An operation is a message with the queue and one without, in turns. Over net=memory one
-// goroutine writes and reads, so that all it ever waits for is the queue and its share of the processor;
-// over TCP a goroutine waits in Read.
+// BenchmarkSharedLatency is how long one message takes from the start of Write to the end of Read,
+// with nothing else on any connection, beside goroutines that never rest or beside none. An
+// operation is a message with the queue and one without, in turns. Over net=memory one goroutine
+// writes and reads, so that all it ever waits for is the queue and its share of the processor; over
+// TCP a goroutine waits in Read.
 func BenchmarkSharedLatency(b *testing.B) {
 	const length = 16 << 10
 	for _, network := range []string{"memory", "tcp"} {

@@ -36,13 +36,14 @@ const (
 	traceFrames = 256
 )
 
-// BenchmarkTrace is what Config.Trace costs a frame: sealing and opening alone, as in BenchmarkSeal and BenchmarkOpen,
-// where the cost has nothing to hide behind.
+// BenchmarkTrace is what Config.Trace costs a frame: sealing and opening alone, as in BenchmarkSeal
+// and BenchmarkOpen, where the cost has nothing to hide behind.
 //
-// An operation is a pair: some frames on a connection without a Trace and as many on one with it, in turns the one
-// first and the other. The time with it divided by the time without is reported as set/unset, the median of the
-// pairs, with the bounds of its 95 % confidence interval (lo95, hi95), and unset-ns as the median time of a frame without. The rows
-// trace=unset compare nothing with nothing, to show what differences mean nothing.
+// An operation is a pair: some frames on a connection without a Trace and as many on one with it,
+// in turns the one first and the other. The time with it divided by the time without is reported as
+// set/unset, the median of the pairs, with the bounds of its 95 % confidence interval (lo95, hi95),
+// and unset-ns as the median time of a frame without. The rows trace=unset compare nothing with
+// nothing, to show what differences mean nothing.
 func BenchmarkTrace(b *testing.B) {
 	for _, work := range []struct {
 		name string

@@ -78,8 +78,9 @@ func BenchmarkRefuse(b *testing.B) {
 	}
 }
 
-// TestAllocations keeps the whole handshake, both sides, at no more than a third of go-ethereum's allocations. The Go
-// fallback for secp256k1 allocates in every multiplication, which is not ours to change, so there only less is asked.
+// TestAllocations keeps the whole handshake, both sides, at no more than a third of go-ethereum's
+// allocations. The Go fallback for secp256k1 allocates in every multiplication, which is not ours
+// to change, so there only less is asked.
 func TestAllocations(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	ours := testing.AllocsPerRun(50, func() { oursOverPipe(t, a, b) })

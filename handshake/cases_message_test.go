@@ -13,8 +13,9 @@ import (
 
 // The cases of cases_test.go that are about what a packet holds.
 
-// TestCase_H16_Signature: signatures out of range fail before the static keys are multiplied. One that is merely
-// made up gets an ack, but neither its sender nor the owner of the key can derive the secrets.
+// TestCase_H16_Signature: signatures out of range fail before the static keys are multiplied. One
+// that is merely made up gets an ack, but neither its sender nor the owner of the key can derive
+// the secrets.
 func TestCase_H16_Signature(t *testing.T) {
 	mults := countMults(t)
 	attacker, victim, b := newTestKey(t), newTestKey(t), newTestKey(t)
@@ -120,7 +121,8 @@ func TestCase_H19_Malformed(t *testing.T) {
 	}
 }
 
-// TestCase_H20_Bits: any single bit of a packet that is changed makes it fail, and so does a tag without the size.
+// TestCase_H20_Bits: any single bit of a packet that is changed makes it fail, and so does a tag
+// without the size.
 func TestCase_H20_Bits(t *testing.T) {
 	for _, rd := range readers(t) {
 		packet := seal(t, rd.key, rd.valid)
@@ -214,7 +216,8 @@ func TestCase_H23_TagBytes(t *testing.T) {
 	}
 }
 
-// TestFailedReadLeavesState: after packets that fail at each stage the same state still completes the handshake.
+// TestFailedReadLeavesState: after packets that fail at each stage the same state still completes
+// the handshake.
 func TestFailedReadLeavesState(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	i, r := newInitiatorFor(t, a, b), newResponderFor(t, b)

@@ -32,7 +32,8 @@ func refused(tb testing.TB, what string, err, want error) {
 	}
 }
 
-// TestCase_H1_InvalidR: an R that is no point fails before anything is computed with our static key.
+// TestCase_H1_InvalidR: an R that is no point fails before anything is computed with our static
+// key.
 func TestCase_H1_InvalidR(t *testing.T) {
 	mults := countMults(t)
 	for _, rd := range readers(t) {
@@ -69,8 +70,8 @@ func TestCase_H1_InvalidR(t *testing.T) {
 	}
 }
 
-// TestCase_H2_InvalidKeyInMessage: the same for the keys inside messages that decrypt, of which only the ECIES part
-// has been computed then.
+// TestCase_H2_InvalidKeyInMessage: the same for the keys inside messages that decrypt, of which
+// only the ECIES part has been computed then.
 func TestCase_H2_InvalidKeyInMessage(t *testing.T) {
 	mults := countMults(t)
 	a, b := newTestKey(t), newTestKey(t)
@@ -106,8 +107,8 @@ func TestCase_H2_InvalidKeyInMessage(t *testing.T) {
 	}
 }
 
-// TestCase_H4_H5_ShortBody: bodies too short for an IV, with tags that are right for them, so that nothing but the
-// length can refuse them.
+// TestCase_H4_H5_ShortBody: bodies too short for an IV, with tags that are right for them, so that
+// nothing but the length can refuse them.
 func TestCase_H4_H5_ShortBody(t *testing.T) {
 	sizes := []int{0, 1, 64, 65, 66, 80}
 	for n := 81; n <= 128; n++ { // the tag cut, then bodies of 0 to 31 bytes
@@ -133,7 +134,8 @@ func TestCase_H4_H5_ShortBody(t *testing.T) {
 	}
 }
 
-// TestCase_H6_Prefixes: every prefix of a valid packet, then the end of the stream or a size to match.
+// TestCase_H6_Prefixes: every prefix of a valid packet, then the end of the stream or a size to
+// match.
 func TestCase_H6_Prefixes(t *testing.T) {
 	for _, rd := range readers(t) {
 		packet := seal(t, rd.key, append(rd.valid, make([]byte, 100)...))
@@ -154,8 +156,8 @@ func TestCase_H6_Prefixes(t *testing.T) {
 	}
 }
 
-// TestCase_H7_Sizes: sizes below the smallest message, each with the bytes that it announces, and messages without
-// any padding, which are fine.
+// TestCase_H7_Sizes: sizes below the smallest message, each with the bytes that it announces, and
+// messages without any padding, which are fine.
 func TestCase_H7_Sizes(t *testing.T) {
 	for _, rd := range readers(t) {
 		smallest := eciesOverhead + len(rd.valid)
@@ -183,7 +185,8 @@ func TestCase_H7_Sizes(t *testing.T) {
 	}
 }
 
-// TestCase_H8_MaxSize: one byte over the limit is refused after the prefix, the limit itself is fine.
+// TestCase_H8_MaxSize: one byte over the limit is refused after the prefix, the limit itself is
+// fine.
 func TestCase_H8_MaxSize(t *testing.T) {
 	for _, rd := range readers(t) {
 		packet := seal(t, rd.key, append(rd.valid, make([]byte, maxPacketSize-eciesOverhead-len(rd.valid))...))
@@ -212,8 +215,8 @@ func TestCase_H8_MaxSize(t *testing.T) {
 	}
 }
 
-// TestCase_H10_Legacy: an auth of the encoding before EIP-8, whose first bytes read as a size of 1164, is never
-// decoded, although it is whole.
+// TestCase_H10_Legacy: an auth of the encoding before EIP-8, whose first bytes read as a size of
+// 1164, is never decoded, although it is whole.
 func TestCase_H10_Legacy(t *testing.T) {
 	key := newTestKey(t)
 	packet := seal(t, key, make([]byte, 307-113))[2:] // ECIES of 194 bytes, without size prefix

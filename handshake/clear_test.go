@@ -16,7 +16,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest/secrecy"
 )
 
-// draws records what was read from a source of randomness, which are all the secrets of a handshake but the static keys.
+// draws records what was read from a source of randomness, which are all the secrets of a handshake
+// but the static keys.
 type draws struct {
 	r    io.Reader
 	read [][]byte
@@ -28,7 +29,8 @@ func (d *draws) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// secretsOf are the secrets of one end, by the names of the specification. Shared ones come from the other end's keys.
+// secretsOf are the secrets of one end, by the names of the specification. Shared ones come from
+// the other end's keys.
 func (d *draws) secretsOf(t *testing.T, key, remote testKey, remoteEphemeral []byte) map[string][]byte {
 	t.Helper()
 	if len(d.read) != 5 || len(d.read[0]) != 32 || len(d.read[1]) != 32 || len(d.read[3]) != 32 {
@@ -54,14 +56,15 @@ func pubOf(t *testing.T, private []byte) []byte {
 	return testKey{must(crypto.ToECDSA(private))(t)}.pub()
 }
 
-// notOurs are values that a state refers to and that belong to others: the caller's source of randomness, and the
-// parameters of curves.
+// notOurs are values that a state refers to and that belong to others: the caller's source of
+// randomness, and the parameters of curves.
 func notOurs(t reflect.Type) bool {
 	return t == reflect.TypeFor[*draws]() || t == reflect.TypeFor[elliptic.Curve]()
 }
 
-// TestSecretsAreCleared: once a handshake is complete, nothing that its state refers to holds a secret of it, and what
-// an attempt leaves behind after its message is made is only what the next step needs.
+// TestSecretsAreCleared: once a handshake is complete, nothing that its state refers to holds a
+// secret of it, and what an attempt leaves behind after its message is made is only what the next
+// step needs.
 func TestSecretsAreCleared(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	randA, randB := &draws{r: seeded(1)}, &draws{r: seeded(2)}
@@ -89,7 +92,8 @@ func TestSecretsAreCleared(t *testing.T) {
 		secrets["initiator-nonce"], secrets["recipient-nonce"] = randA.read[0], randB.read[0]
 	}
 
-	// The test looks where it should: the state before its last step has what that needs, and no more.
+	// The test looks where it should: the state before its last step has what that needs, and no
+	// more.
 	needs := []string{"static-privkey", "ephemeral-privkey", "nonce", "initiator-nonce"}
 	for _, name := range needs {
 		if len(secrecy.Find(i, map[string][]byte{name: secretsA[name]}, notOurs)) == 0 {
@@ -120,7 +124,8 @@ func TestSecretsAreCleared(t *testing.T) {
 	checkAgree(t, si, sr)
 }
 
-// TestRoomIsCleared: what was decrypted is gone from the buffer that it was decrypted in, whether the message was accepted or not.
+// TestRoomIsCleared: what was decrypted is gone from the buffer that it was decrypted in, whether
+// the message was accepted or not.
 func TestRoomIsCleared(t *testing.T) {
 	for _, rd := range readers(t) {
 		for name, plaintext := range map[string][]byte{
@@ -148,7 +153,8 @@ func TestRoomIsCleared(t *testing.T) {
 	}
 }
 
-// TestSignClearsKey: the words that the signing key was put into are gone when there is a signature.
+// TestSignClearsKey: the words that the signing key was put into are gone when there is a
+// signature.
 func TestSignClearsKey(t *testing.T) {
 	var k scalar
 	var c coordinates
@@ -171,7 +177,8 @@ type failingWriter struct {
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// TestFailedHandshakeLeavesNoSecrets: secrets that were derived for a handshake that failed in the end are wiped.
+// TestFailedHandshakeLeavesNoSecrets: secrets that were derived for a handshake that failed in the
+// end are wiped.
 func TestFailedHandshakeLeavesNoSecrets(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	auth := must(newInitiatorFor(t, a, b).WriteAuth(nil))(t)
@@ -199,7 +206,8 @@ func TestFailedHandshakeLeavesNoSecrets(t *testing.T) {
 	}
 }
 
-// TestNothingPrintsKeys: no verb of package fmt shows a secret of a state or of Secrets, at any point.
+// TestNothingPrintsKeys: no verb of package fmt shows a secret of a state or of Secrets, at any
+// point.
 func TestNothingPrintsKeys(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	randA, randB := &draws{r: seeded(3)}, &draws{r: seeded(4)}

@@ -18,20 +18,22 @@ const (
 	pointSize      = 2 * coordinateSize // X ‖ Y, as public keys travel in messages
 	scalarSize     = 32
 
-	// A reader that works is refused once in 2^128 scalars; one that yields no scalar in so many tries never will
-	// (all zeros, say), and asking it for ever would hang.
+	// A reader that works is refused once in 2^128 scalars; one that yields no scalar in so many
+	// tries never will (all zeros, say), and asking it for ever would hang.
 	maxDraws = 64
 )
 
-// Parameters of secp256k1 as numbers: y² = x³ + 7 over the integers modulo fieldPrime, groupOrder points.
+// Parameters of secp256k1 as numbers: y² = x³ + 7 over the integers modulo fieldPrime, groupOrder
+// points.
 var (
 	fieldPrime = uint256.MustFromBig(crypto.S256().Params().P)
 	groupOrder = uint256.MustFromBig(crypto.S256().Params().N)
 	curveB     = uint256.MustFromBig(crypto.S256().Params().B)
 )
 
-// point is a public key that was checked: canonical coordinates, on the curve. Only set, setKey and baseMult fill
-// one, and everything that multiplies takes a point, so that nothing multiplies an unchecked one.
+// point is a public key that was checked: canonical coordinates, on the curve. Only set, setKey and
+// baseMult fill one, and everything that multiplies takes a point, so that nothing multiplies an
+// unchecked one.
 type point [pointSize]byte
 
 // scalar is a private key, big-endian, in [1, groupOrder).
@@ -75,7 +77,8 @@ func (p *point) setKey(key *ecdsa.PublicKey) error {
 	return p.set(b[:])
 }
 
-// isSecp256k1 accepts any implementation of the curve: keys come from go-ethereum, btcec or decred alike.
+// isSecp256k1 accepts any implementation of the curve: keys come from go-ethereum, btcec or decred
+// alike.
 func isSecp256k1(curve elliptic.Curve) bool {
 	ours := elliptic.Curve(crypto.S256())
 	if curve == nil || curve == ours {
@@ -86,7 +89,8 @@ func isSecp256k1(curve elliptic.Curve) bool {
 		a.Gx.Cmp(b.Gx) == 0 && a.Gy.Cmp(b.Gy) == 0
 }
 
-// isScalar reports whether b, 32 bytes, is in [1, groupOrder). How long it takes depends on nothing but the answer.
+// isScalar reports whether b, 32 bytes, is in [1, groupOrder). How long it takes depends on nothing
+// but the answer.
 func isScalar(b []byte) bool {
 	var v uint256.Int
 	v.SetBytes32(b)
@@ -108,7 +112,8 @@ func (k *scalar) setKey(key *ecdsa.PrivateKey) error {
 	return nil
 }
 
-// draw fills k from rand. It is not ecdsa.GenerateKey, which consumes an unpredictable number of bytes.
+// draw fills k from rand. It is not ecdsa.GenerateKey, which consumes an unpredictable number of
+// bytes.
 func (k *scalar) draw(rand io.Reader) error {
 	for range maxDraws {
 		if _, err := io.ReadFull(rand, k[:]); err != nil {
@@ -125,8 +130,8 @@ func (k *scalar) draw(rand io.Reader) error {
 
 var errBadRand = errors.New("rlpx: the source of randomness is broken")
 
-// coordinates holds a point as the big.Ints that go-ethereum's curve takes, over memory of its own: filling it does
-// not allocate.
+// coordinates holds a point as the big.Ints that go-ethereum's curve takes, over memory of its own:
+// filling it does not allocate.
 type coordinates struct {
 	x, y  big.Int
 	words [2][8 * coordinateSize / bits.UintSize]big.Word
@@ -138,8 +143,8 @@ func (c *coordinates) set(p *point) {
 	c.y.SetBits(c.words[1][:0]).SetBytes(p[coordinateSize:])
 }
 
-// testHookMult, when a test sets it, is called before every multiplication of a point that came from outside, which
-// fails if it returns an error.
+// testHookMult, when a test sets it, is called before every multiplication of a point that came
+// from outside, which fails if it returns an error.
 var testHookMult func() error
 
 // mult stores the X coordinate of k·p in z: the ECDH shared secret. c is scratch.
@@ -151,7 +156,8 @@ func (c *coordinates) mult(z *[coordinateSize]byte, p *point, k *scalar) error {
 	}
 	c.set(p)
 	x, y := crypto.S256().ScalarMult(&c.x, &c.y, k[:])
-	// The group has prime order, so k·p is no point at infinity; the check keeps a curve's failure from becoming a key.
+	// The group has prime order, so k·p is no point at infinity; the check keeps a curve's failure
+	// from becoming a key.
 	if x == nil || (x.Sign() == 0 && y.Sign() == 0) {
 		return ErrInvalidPublicKey
 	}
@@ -202,8 +208,8 @@ func (p *point) recoverKey(digest, sig []byte) error {
 	return nil
 }
 
-// validSignature checks the ranges that need no curve arithmetic. A high s is as good as a low one here: what
-// malleability would change is only which ephemeral key is recovered.
+// validSignature checks the ranges that need no curve arithmetic. A high s is as good as a low one
+// here: what malleability would change is only which ephemeral key is recovered.
 func validSignature(sig []byte) bool {
 	return len(sig) == signatureSize && isScalar(sig[:32]) && isScalar(sig[32:64]) && sig[64] <= 3
 }

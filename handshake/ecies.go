@@ -14,8 +14,8 @@ import (
 //
 //	size (2, big-endian, of what follows) ‖ R (65) ‖ iv (16) ‖ c ‖ d (32)
 //
-// with R the sender's ephemeral public key in uncompressed form, c the message under AES-128-CTR, and d the
-// HMAC-SHA-256 tag over iv ‖ c ‖ size.
+// with R the sender's ephemeral public key in uncompressed form, c the message under AES-128-CTR,
+// and d the HMAC-SHA-256 tag over iv ‖ c ‖ size.
 const (
 	prefixSize = 2
 	ivSize     = aes.BlockSize
@@ -23,11 +23,12 @@ const (
 
 	uncompressed = 0x04 // first byte of R
 
-	// eciesOverhead is what a packet without any message takes after its size. Every way to decrypt checks it first.
+	// eciesOverhead is what a packet without any message takes after its size. Every way to decrypt
+	// checks it first.
 	eciesOverhead = 1 + pointSize + ivSize + tagSize // 113
 
-	// maxPacketSize bounds the size prefix. It is what go-ethereum, reth and others accept; an unpadded auth has 282,
-	// so it leaves room for the protocol to grow.
+	// maxPacketSize bounds the size prefix. It is what go-ethereum, reth and others accept; an
+	// unpadded auth has 282, so it leaves room for the protocol to grow.
 	maxPacketSize = 2048
 
 	offsetR       = prefixSize
@@ -41,7 +42,8 @@ const (
 	macKeySize = 16
 )
 
-// checkSize refuses a size prefix that no packet can have. It is all that is done for such a packet.
+// checkSize refuses a size prefix that no packet can have. It is all that is done for such a
+// packet.
 func checkSize(prefix [prefixSize]byte) (size int, err error) {
 	size = int(binary.BigEndian.Uint16(prefix[:]))
 	if size < eciesOverhead || size > maxPacketSize {
@@ -50,7 +52,8 @@ func checkSize(prefix [prefixSize]byte) (size int, err error) {
 	return size, nil
 }
 
-// appendPacket extends dst by a packet for a message of n bytes, with its size filled in and the message zero.
+// appendPacket extends dst by a packet for a message of n bytes, with its size filled in and the
+// message zero.
 func appendPacket(dst []byte, n int) (extended, packet []byte) {
 	size := eciesOverhead + n
 	dst = slices.Grow(dst, prefixSize+size)
@@ -75,8 +78,8 @@ type eciesKeys struct {
 // wipe forgets the keys.
 func (k *eciesKeys) wipe() { *k = eciesKeys{} }
 
-// derive sets the keys by the NIST SP 800-56 concatenation KDF with SHA-256 and no shared info. Its first block is
-// all that the two keys need.
+// derive sets the keys by the NIST SP 800-56 concatenation KDF with SHA-256 and no shared info. Its
+// first block is all that the two keys need.
 func (k *eciesKeys) derive(shared *[coordinateSize]byte) {
 	var block [4 + coordinateSize]byte
 	binary.BigEndian.PutUint32(block[:], 1)
@@ -88,8 +91,9 @@ func (k *eciesKeys) derive(shared *[coordinateSize]byte) {
 	clear(out[:])
 }
 
-// tag returns HMAC-SHA-256(mac, iv ‖ c ‖ size) of packet, whose own tag is ignored. HMAC is spelled out because
-// crypto/hmac takes five allocations a tag, twenty in a handshake: a sixth of what it may take in all.
+// tag returns HMAC-SHA-256(mac, iv ‖ c ‖ size) of packet, whose own tag is ignored. HMAC is spelled
+// out because crypto/hmac takes five allocations a tag, twenty in a handshake: a sixth of what it
+// may take in all.
 func (k *eciesKeys) tag(packet []byte) [tagSize]byte {
 	var buf [sha256.BlockSize + prefixSize + maxPacketSize]byte
 	k.pad(&buf, 0x36)
@@ -106,7 +110,8 @@ func (k *eciesKeys) tag(packet []byte) [tagSize]byte {
 	return tag
 }
 
-// pad puts the key, which is shorter than a block, xored with HMAC's inner or outer pad at the start of buf.
+// pad puts the key, which is shorter than a block, xored with HMAC's inner or outer pad at the
+// start of buf.
 func (k *eciesKeys) pad(buf *[sha256.BlockSize + prefixSize + maxPacketSize]byte, pad byte) {
 	for i := range sha256.BlockSize {
 		buf[i] = pad
@@ -114,8 +119,9 @@ func (k *eciesKeys) pad(buf *[sha256.BlockSize + prefixSize + maxPacketSize]byte
 	subtle.XORBytes(buf[:], buf[:len(k.mac)], k.mac[:])
 }
 
-// ctr is the scratch of AES-CTR. The mode is spelled out over the standard library's AES, as HMAC is over its hash:
-// cipher.NewCTR allocates 512 bytes for each of the four short messages of a handshake.
+// ctr is the scratch of AES-CTR. The mode is spelled out over the standard library's AES, as HMAC
+// is over its hash: cipher.NewCTR allocates 512 bytes for each of the four short messages of a
+// handshake.
 type ctr struct {
 	counter, stream [aes.BlockSize]byte
 }
@@ -141,8 +147,8 @@ func (c *ctr) xor(k *eciesKeys, dst, src, iv []byte) {
 	clear(c.stream[:])
 }
 
-// encrypt completes a packet of appendPacket in which the message is filled in. Randomness: the ephemeral private
-// key, the IV. After an error the message is cleared.
+// encrypt completes a packet of appendPacket in which the message is filled in. Randomness: the
+// ephemeral private key, the IV. After an error the message is cleared.
 func (p *party) encrypt(packet []byte, to *point) (err error) {
 	defer func() {
 		clear(p.oneTime[:])
@@ -186,8 +192,8 @@ func (p *party) agree(public *point, private *scalar) (keys eciesKeys, err error
 	return keys, nil
 }
 
-// decrypt verifies packet and appends its message to dst, which must not overlap it; the caller clears it. The packet
-// must be whole: prefix and exactly as many bytes as it says.
+// decrypt verifies packet and appends its message to dst, which must not overlap it; the caller
+// clears it. The packet must be whole: prefix and exactly as many bytes as it says.
 func (p *party) decrypt(dst, packet []byte) ([]byte, error) {
 	if len(packet) < prefixSize {
 		return nil, fmt.Errorf("%w: no size prefix", ErrPacketSize)

@@ -30,8 +30,8 @@ func sealOurs(tb testing.TB, to testKey, plaintext []byte) []byte {
 	return packet
 }
 
-// TestECIESAgainstGeth holds our ECIES against go-ethereum's in both directions, for messages of every length that
-// matters to the block sizes involved and up to the limit.
+// TestECIESAgainstGeth holds our ECIES against go-ethereum's in both directions, for messages of
+// every length that matters to the block sizes involved and up to the limit.
 func TestECIESAgainstGeth(t *testing.T) {
 	key := newTestKey(t)
 	h := newResponderFor(t, key)
@@ -58,8 +58,9 @@ func TestECIESAgainstGeth(t *testing.T) {
 	}
 }
 
-// TestCase_H20_Tag is a known answer for each part of a packet, by the standard library's HMAC over keys derived by
-// hand from R and the recipient's key; and tags over anything but iv ‖ c ‖ size are refused.
+// TestCase_H20_Tag is a known answer for each part of a packet, by the standard library's HMAC over
+// keys derived by hand from R and the recipient's key; and tags over anything but iv ‖ c ‖ size are
+// refused.
 func TestCase_H20_Tag(t *testing.T) {
 	v := loadEIP8(t)
 	key := keyFromHex(t, v.StaticB)
@@ -103,7 +104,8 @@ func TestCase_H20_Tag(t *testing.T) {
 	}
 }
 
-// TestCTR holds our counter mode against the standard library's, where the counter carries and where it wraps.
+// TestCTR holds our counter mode against the standard library's, where the counter carries and
+// where it wraps.
 func TestCTR(t *testing.T) {
 	var keys eciesKeys
 	rand.Read(keys.enc[:])

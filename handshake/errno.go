@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// What Windows says of a connection that the remote reset: there, package syscall's ECONNRESET and EPIPE are inventions.
-// They are written out since syscall has them for Windows only. No other system uses these numbers.
+// What Windows says of a connection that the remote reset: there, package syscall's ECONNRESET and
+// EPIPE are inventions. They are written out since syscall has them for Windows only. No other
+// system uses these numbers.
 const (
 	wsaConnAborted = syscall.Errno(10053)
 	wsaConnReset   = syscall.Errno(10054)

@@ -9,7 +9,8 @@ import (
 
 // Failures of a handshake. They arrive wrapped in an *Error; match them with errors.Is.
 var (
-	// ErrPacketSize: the size prefix is below the ECIES overhead or above the limit, or is not the packet's size.
+	// ErrPacketSize: the size prefix is below the ECIES overhead or above the limit, or is not the
+	// packet's size.
 	ErrPacketSize = errors.New("rlpx: bad handshake packet size")
 	// ErrInvalidPublicKey: a public key is not a point of the curve in canonical form.
 	ErrInvalidPublicKey = errors.New("rlpx: invalid public key")
@@ -19,13 +20,15 @@ var (
 	ErrMessage = errors.New("rlpx: malformed handshake message")
 	// ErrSignature: the signature in auth is out of range or recovers to no key.
 	ErrSignature = errors.New("rlpx: invalid handshake signature")
-	// ErrRemoteClosed: the remote closed the connection before its packet was complete. The chain also holds the
-	// cause: io.EOF, io.ErrUnexpectedEOF, the system's error for a reset connection, or io.ErrClosedPipe.
+	// ErrRemoteClosed: the remote closed the connection before its packet was complete. The chain
+	// also holds the cause: io.EOF, io.ErrUnexpectedEOF, the system's error for a reset connection,
+	// or io.ErrClosedPipe.
 	ErrRemoteClosed = errors.New("rlpx: remote closed the connection during the handshake")
 )
 
-// ErrInvalidPrivateKey is returned for a local key that is nil, zero, out of range, or has no point of the curve as
-// its public key. It is the caller's mistake, not the peer's, and does not come in an *Error.
+// ErrInvalidPrivateKey is returned for a local key that is nil, zero, out of range, or has no point
+// of the curve as its public key. It is the caller's mistake, not the peer's, and does not come in
+// an *Error.
 var ErrInvalidPrivateKey = errors.New("rlpx: invalid private key")
 
 // Values of Error.Role and Error.Step, in the words of the specification.
@@ -63,7 +66,8 @@ func (e *Error) Timeout() bool {
 // Temporary is there for net.Error alone. A handshake that failed is over: it reports false.
 func (e *Error) Temporary() bool { return false }
 
-// sizeError is ErrPacketSize with the size that the prefix announced and, where it can be told, who sent it.
+// sizeError is ErrPacketSize with the size that the prefix announced and, where it can be told, who
+// sent it.
 type sizeError struct {
 	size     int
 	protocol string
@@ -111,7 +115,8 @@ func (e closedError) Error() string {
 func (e closedError) Is(target error) bool { return target == ErrRemoteClosed }
 func (e closedError) Unwrap() error        { return e.cause }
 
-// readError classifies an error of the underlying connection after received bytes of the remote's packet.
+// readError classifies an error of the underlying connection after received bytes of the remote's
+// packet.
 func readError(err error, received int) error {
 	switch {
 	case errors.Is(err, io.EOF) && received > 0:
@@ -122,8 +127,9 @@ func readError(err error, received int) error {
 	return err
 }
 
-// writeError classifies an error of writing our packet. A Write to a pipe whose other end is closed returns
-// io.ErrClosedPipe, where a Read returns io.EOF; to a Read io.ErrClosedPipe says that this end is closed.
+// writeError classifies an error of writing our packet. A Write to a pipe whose other end is closed
+// returns io.ErrClosedPipe, where a Read returns io.EOF; to a Read io.ErrClosedPipe says that this
+// end is closed.
 func writeError(err error) error {
 	if isReset(err) || errors.Is(err, io.ErrClosedPipe) {
 		return closedError{0, err}

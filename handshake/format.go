@@ -7,8 +7,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// What package fmt prints of values that hold secrets. A Format method covers every verb, %#v and %d among them, which
-// a String method would not.
+// What package fmt prints of values that hold secrets. A Format method covers every verb, %#v and
+// %d among them, which a String method would not.
 
 // Format prints whose secrets they are, and none of them.
 func (s Secrets) Format(f fmt.State, _ rune) {

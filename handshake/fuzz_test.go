@@ -84,6 +84,7 @@ func fuzz(f *testing.F, name string) {
 	})
 }
 
-// FuzzReadAuth and FuzzReadAck: arbitrary packets, and arbitrary plaintexts in packets that decrypt.
+// FuzzReadAuth and FuzzReadAck: arbitrary packets, and arbitrary plaintexts in packets that
+// decrypt.
 func FuzzReadAuth(f *testing.F) { fuzz(f, "auth") }
 func FuzzReadAck(f *testing.F)  { fuzz(f, "ack") }

@@ -64,7 +64,8 @@ func newResponderFor(tb testing.TB, key testKey) *Responder {
 	return must(NewResponder(key.PrivateKey, nil))(tb)
 }
 
-// seal encrypts a plaintext with go-ethereum's ECIES, the independent implementation of these tests.
+// seal encrypts a plaintext with go-ethereum's ECIES, the independent implementation of these
+// tests.
 func seal(tb testing.TB, to testKey, plaintext []byte) []byte {
 	tb.Helper()
 	prefix := binary.BigEndian.AppendUint16(nil, uint16(len(plaintext)+eciesOverhead))
@@ -81,9 +82,9 @@ func unseal(tb testing.TB, key testKey, packet []byte) []byte {
 	return must(ecies.ImportECDSA(key.PrivateKey).Decrypt(packet[2:], nil, packet[:2]))(tb)
 }
 
-// sealShort makes a packet of size bytes after its prefix whose R is valid and whose tag, where there is room for it,
-// is right for the body between them, however short that is. It spells ECIES out, so as not to depend on the code
-// under test.
+// sealShort makes a packet of size bytes after its prefix whose R is valid and whose tag, where
+// there is room for it, is right for the body between them, however short that is. It spells ECIES
+// out, so as not to depend on the code under test.
 func sealShort(tb testing.TB, to testKey, size int) []byte {
 	tb.Helper()
 	r := newTestKey(tb)
@@ -125,7 +126,8 @@ func encode(tb testing.TB, fields []any) []byte {
 	return must(rlp.EncodeToBytes(fields))(tb)
 }
 
-// script is a connection whose remote says what it holds and then closes, and which records what is written.
+// script is a connection whose remote says what it holds and then closes, and which records what is
+// written.
 type script struct {
 	in    *bytes.Reader
 	out   bytes.Buffer

@@ -32,7 +32,8 @@ func gethOver(c net.Conn, s Secrets) *gethrlpx.Conn {
 	return conn
 }
 
-// exchange sends messages both ways. They only verify if AES key, MAC key and both MAC states agree.
+// exchange sends messages both ways. They only verify if AES key, MAC key and both MAC states
+// agree.
 func exchange(t *testing.T, a, b *gethrlpx.Conn) {
 	t.Helper()
 	for n := range 3 {
@@ -92,8 +93,8 @@ func TestInteropGeth(t *testing.T) {
 	})
 }
 
-// TestCase_H12_MACSeeds: the MAC states cover the whole packet, whatever its padding, as an independent
-// implementation has it; a state seeded without the size does not meet ours.
+// TestCase_H12_MACSeeds: the MAC states cover the whole packet, whatever its padding, as an
+// independent implementation has it; a state seeded without the size does not meet ours.
 func TestCase_H12_MACSeeds(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	for _, padding := range []int{0, 1, 100, 200, 300, maxPacketSize - eciesOverhead - authSize} {

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// CheckKey returns [ErrInvalidPrivateKey] for a private key that no handshake can use: one that is nil, out of range,
-// or without a point of secp256k1 as its public key. That the public key belongs to the private one is not checked.
+// CheckKey returns [ErrInvalidPrivateKey] for a private key that no handshake can use: one that is
+// nil, out of range, or without a point of secp256k1 as its public key. That the public key belongs
+// to the private one is not checked.
 func CheckKey(key *ecdsa.PrivateKey) error {
 	var (
 		static scalar
@@ -16,8 +17,8 @@ func CheckKey(key *ecdsa.PrivateKey) error {
 	return setKeys(&static, &public, key)
 }
 
-// CheckPublicKey returns [ErrInvalidPublicKey] for a remote's key that no handshake can use: one that is nil, or no
-// point of secp256k1 in canonical form.
+// CheckPublicKey returns [ErrInvalidPublicKey] for a remote's key that no handshake can use: one
+// that is nil, or no point of secp256k1 in canonical form.
 func CheckPublicKey(key *ecdsa.PublicKey) error {
 	var remote point
 	return setRemote(&remote, key)

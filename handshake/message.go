@@ -15,13 +15,14 @@ const (
 
 	version = 4 // auth-vsn and ack-vsn. What a peer says is not looked at.
 
-	// EIP-8 asks for a random amount of padding of at least 100 bytes, so that packets differ in size and cannot be
-	// taken for the 307 and 210 bytes of the old encoding.
+	// EIP-8 asks for a random amount of padding of at least 100 bytes, so that packets differ in
+	// size and cannot be taken for the 307 and 210 bytes of the old encoding.
 	minPadding = 100
 	maxPadding = 300
 )
 
-// Encoded sizes of what we send. A string of 56 to 255 bytes has a header of two bytes, a shorter one of one byte.
+// Encoded sizes of what we send. A string of 56 to 255 bytes has a header of two bytes, a shorter
+// one of one byte.
 const (
 	authContentSize = (2 + signatureSize) + (2 + pointSize) + (1 + nonceSize) + 1
 	ackContentSize  = (2 + pointSize) + (1 + nonceSize) + 1
@@ -30,8 +31,8 @@ const (
 	ackSize  = 2 + ackContentSize  // 102
 )
 
-// authMessage and ackMessage are the fields of the two lists that are looked at. When parsed they point into the
-// plaintext.
+// authMessage and ackMessage are the fields of the two lists that are looked at. When parsed they
+// point into the plaintext.
 type authMessage struct {
 	signature    []byte // signatureSize
 	initiatorKey []byte // pointSize, unchecked
@@ -43,8 +44,8 @@ type ackMessage struct {
 	nonce        []byte // nonceSize
 }
 
-// append appends the message as an RLP list. It writes in place instead of going through package rlp, whose pooled
-// buffers would keep a copy of the plaintext.
+// append appends the message as an RLP list. It writes in place instead of going through package
+// rlp, whose pooled buffers would keep a copy of the plaintext.
 func (m *authMessage) append(dst []byte) []byte {
 	dst = append(dst, 0xf8, authContentSize)
 	dst = append(append(dst, 0xb8, signatureSize), m.signature...)
@@ -91,7 +92,8 @@ func parseAck(plaintext []byte) (m ackMessage, err error) {
 	return m, skipRest(list)
 }
 
-// openList returns the content of the list that plaintext starts with. What follows it is padding, whatever it is.
+// openList returns the content of the list that plaintext starts with. What follows it is padding,
+// whatever it is.
 func openList(plaintext []byte) ([]byte, error) {
 	list, _, err := rlp.SplitList(plaintext)
 	if err != nil {
@@ -100,7 +102,8 @@ func openList(plaintext []byte) ([]byte, error) {
 	return list, nil
 }
 
-// takeString returns the first element of list, which must be a string of the given size, and what follows it.
+// takeString returns the first element of list, which must be a string of the given size, and what
+// follows it.
 func takeString(list []byte, name string, size int) (value, rest []byte, err error) {
 	value, rest, err = rlp.SplitString(list)
 	if err != nil {
@@ -112,7 +115,8 @@ func takeString(list []byte, name string, size int) (value, rest []byte, err err
 	return value, rest, nil
 }
 
-// skipRest checks that a version is there. It and any further elements must be RLP, but are not decoded.
+// skipRest checks that a version is there. It and any further elements must be RLP, but are not
+// decoded.
 func skipRest(list []byte) error {
 	switch n, err := rlp.CountValues(list); {
 	case err != nil:

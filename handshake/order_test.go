@@ -11,7 +11,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest/secrecy"
 )
 
-// aliases is a source of randomness that keeps where it wrote the nonce and the private keys: the memory of the state.
+// aliases is a source of randomness that keeps where it wrote the nonce and the private keys: the
+// memory of the state.
 type aliases struct {
 	r    io.Reader
 	read [][]byte
@@ -48,15 +49,15 @@ func (w watched) Write(b []byte) (int, error) {
 	return w.script.Write(b)
 }
 
-// The recipient's multiplications: the ECIES key of auth, the static shared secret, the ECIES key of ack, and the
-// ephemeral shared secret.
+// The recipient's multiplications: the ECIES key of auth, the static shared secret, the ECIES key
+// of ack, and the ephemeral shared secret.
 const (
 	multsBeforeAck = 3
 	multsOfAll     = 4
 )
 
-// TestAckIsSentFirst: the recipient computes the ephemeral shared secret when ack is on its way, so that both ends
-// compute at the same time; and not at all if ack does not get through.
+// TestAckIsSentFirst: the recipient computes the ephemeral shared secret when ack is on its way, so
+// that both ends compute at the same time; and not at all if ack does not get through.
 func TestAckIsSentFirst(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	auth := must(newInitiatorFor(t, a, b).WriteAuth(nil))(t)

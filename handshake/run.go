@@ -8,16 +8,19 @@ import (
 	"sync"
 )
 
-// Initiate performs the handshake of the dialing side over rw: it writes auth, reads ack. The arguments are those of
-// [NewInitiator], whose errors it returns as they are; every other error is an [*Error].
+// Initiate performs the handshake of the dialing side over rw: it writes auth, reads ack. The
+// arguments are those of [NewInitiator], whose errors it returns as they are; every other error is
+// an [*Error].
 //
-// Each packet is one Write. Reading takes the two bytes of the size first, refuses a size out of range there and
-// then, and takes exactly as many bytes as were announced: what follows stays in rw for the frame reader.
+// Each packet is one Write. Reading takes the two bytes of the size first, refuses a size out of
+// range there and then, and takes exactly as many bytes as were announced: what follows stays in rw
+// for the frame reader.
 //
-// The context is the one deadline of the whole handshake. When it is done first, rw is closed if it is an io.Closer,
-// which is what unblocks a Read or Write, and the error wraps the context's; that close has returned when the driver
-// does. In no other case is rw closed, also not when the handshake fails: that is left to the owner of rw, whose
-// Close must therefore bear a second call. A rw that cannot be closed can block past the end of the context.
+// The context is the one deadline of the whole handshake. When it is done first, rw is closed if it
+// is an io.Closer, which is what unblocks a Read or Write, and the error wraps the context's; that
+// close has returned when the driver does. In no other case is rw closed, also not when the
+// handshake fails: that is left to the owner of rw, whose Close must therefore bear a second call.
+// A rw that cannot be closed can block past the end of the context.
 func Initiate(
 	ctx context.Context, rw io.ReadWriter, key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io.Reader,
 ) (Secrets, error) {
@@ -55,12 +58,13 @@ func (steps Steps) Initiate(
 	return h.readAck(ack, room)
 }
 
-// Respond performs the handshake of the listening side over rw: it reads auth, writes ack. The arguments are those
-// of [NewResponder], and everything said at [Initiate] holds.
+// Respond performs the handshake of the listening side over rw: it reads auth, writes ack. The
+// arguments are those of [NewResponder], and everything said at [Initiate] holds.
 //
-// A verify that is not nil is called with the initiator's static key once auth is decoded, before anything is
-// generated or written. If it returns an error, that ends the handshake without an answer and is wrapped in the error
-// of Respond. The key is only claimed at that point: verify can refuse a peer, not authenticate one.
+// A verify that is not nil is called with the initiator's static key once auth is decoded, before
+// anything is generated or written. If it returns an error, that ends the handshake without an
+// answer and is wrapped in the error of Respond. The key is only claimed at that point: verify can
+// refuse a peer, not authenticate one.
 //
 // The ack is sent before the secrets are derived, so that both ends do that at the same time.
 func Respond(
@@ -123,7 +127,8 @@ type driver struct {
 	closing sync.WaitGroup // until the close of rw has returned
 }
 
-// start begins the watch over ctx, which finish must end. The standard library's contexts take no goroutine for it.
+// start begins the watch over ctx, which finish must end. The standard library's contexts take no
+// goroutine for it.
 func (d *driver) start(ctx context.Context, rw io.ReadWriter, role string, steps Steps) {
 	d.ctx, d.rw, d.role, d.step, d.steps = ctx, rw, role, StepAuth, steps
 	if ctx.Done() != nil {
@@ -140,8 +145,8 @@ func (d *driver) abort() {
 	}
 }
 
-// finish turns the outcome of the steps into what the caller gets. A context that was done before wins over it, also
-// over success, since rw is closed then.
+// finish turns the outcome of the steps into what the caller gets. A context that was done before
+// wins over it, also over success, since rw is closed then.
 func (d *driver) finish(s Secrets, err error) (Secrets, error) {
 	if d.stop != nil && !d.stop() {
 		d.closing.Wait()
@@ -160,8 +165,8 @@ func (d *driver) finish(s Secrets, err error) (Secrets, error) {
 	return Secrets{}, err
 }
 
-// write sends a packet in one call. The context is looked at here and in read for the sake of an rw that cannot be
-// closed.
+// write sends a packet in one call. The context is looked at here and in read for the sake of an rw
+// that cannot be closed.
 func (d *driver) write(packet []byte) error {
 	if err := d.ctx.Err(); err != nil {
 		return err
@@ -178,8 +183,8 @@ func (d *driver) write(packet []byte) error {
 	return nil
 }
 
-// read returns the next packet, prefix included, and room in which to decrypt it: empty, and with capacity for its
-// message. Memory is taken only after the size was found to be in range.
+// read returns the next packet, prefix included, and room in which to decrypt it: empty, and with
+// capacity for its message. Memory is taken only after the size was found to be in range.
 func (d *driver) read() (packet, room []byte, err error) {
 	if err := d.ctx.Err(); err != nil {
 		return nil, nil, err

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// TestDeadline: at every point where the remote can stop, one deadline ends the handshake, on the dot, and the
-// connection is closed once.
+// TestDeadline: at every point where the remote can stop, one deadline ends the handshake, on the
+// dot, and the connection is closed once.
 func TestDeadline(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	auth := seal(t, b, encode(t, authFields(t, a, b)))
@@ -105,7 +105,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestCancel: the close of a slow connection has returned when the driver does, and the cause is told.
+// TestCancel: the close of a slow connection has returned when the driver does, and the cause is
+// told.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := newTestKey(t)
@@ -144,7 +145,8 @@ func (c *slowCloser) Close() error {
 	return err
 }
 
-// TestDone: a context that is done at the start writes nothing, and one that ends with the last step still wins.
+// TestDone: a context that is done at the start writes nothing, and one that ends with the last
+// step still wins.
 func TestDone(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	auth := must(newInitiatorFor(t, a, b).WriteAuth(nil))(t)
@@ -251,7 +253,8 @@ func TestIOErrors(t *testing.T) {
 	}
 }
 
-// TestPipeClosed: over a net.Pipe the remote closing is ErrRemoteClosed at every point, and our own end closing is not.
+// TestPipeClosed: over a net.Pipe the remote closing is ErrRemoteClosed at every point, and our own
+// end closing is not.
 func TestPipeClosed(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	auth := must(newInitiatorFor(t, a, b).WriteAuth(nil))(t)

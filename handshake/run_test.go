@@ -107,7 +107,8 @@ func TestReadsExactly(t *testing.T) {
 				t.Fatalf("%s, %s: %v", rd.name, name, err)
 			}
 			left := string(must(io.ReadAll(s.in))(t))
-			// HalfReader and DataErrReader take from s what they have not been asked for only when wrapped wrongly.
+			// HalfReader and DataErrReader take from s what they have not been asked for only when
+			// wrapped wrongly.
 			if name != "data and err" && left != "the first frame" {
 				t.Errorf("%s, %s: %q is left", rd.name, name, left)
 			}
@@ -165,7 +166,8 @@ type closer struct {
 
 func (c *closer) Close() error { c.closed.Add(1); return nil }
 
-// TestCase_H14_H18_RemoteCloses: the remote takes auth and closes after some bytes. That is a clear error at once.
+// TestCase_H14_H18_RemoteCloses: the remote takes auth and closes after some bytes. That is a clear
+// error at once.
 func TestCase_H14_H18_RemoteCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newTestKey(t), newTestKey(t)
@@ -197,8 +199,8 @@ func TestCase_H14_H18_RemoteCloses(t *testing.T) {
 	})
 }
 
-// TestCase_H25_ForeignTraffic: what other protocols say is refused after two bytes, by name where it can be told, and
-// without a multiplication.
+// TestCase_H25_ForeignTraffic: what other protocols say is refused after two bytes, by name where
+// it can be told, and without a multiplication.
 func TestCase_H25_ForeignTraffic(t *testing.T) {
 	mults := countMults(t)
 	key := newTestKey(t)

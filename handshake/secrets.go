@@ -14,18 +14,20 @@ const secretSize = 32
 type Secrets struct {
 	AES, MAC []byte // aes-secret and mac-secret, 32 bytes each
 
-	// The two MAC states, x/crypto's legacy Keccak-256, each seeded with a nonce and a whole handshake packet: size
-	// prefix, ciphertext, padding and tag.
+	// The two MAC states, x/crypto's legacy Keccak-256, each seeded with a nonce and a whole
+	// handshake packet: size prefix, ciphertext, padding and tag.
 	EgressMAC, IngressMAC hash.Hash
 
-	// Remote is the static public key of the other end, on the curve of the caller's own key. At the recipient it is
-	// what the initiator claims, and proven only by the first frame whose MAC verifies.
+	// Remote is the static public key of the other end, on the curve of the caller's own key. At
+	// the recipient it is what the initiator claims, and proven only by the first frame whose MAC
+	// verifies.
 	Remote *ecdsa.PublicKey
 
 	InitiatorNonce, RecipientNonce [nonceSize]byte
 
-	// EphemeralX is the X coordinate of the ECIES ephemeral point of the auth packet, its bytes 3 to 34. It is in the
-	// clear on the wire, so it tells which session of a capture the secrets belong to.
+	// EphemeralX is the X coordinate of the ECIES ephemeral point of the auth packet, its bytes 3
+	// to 34. It is in the clear on the wire, so it tells which session of a capture the secrets
+	// belong to.
 	EphemeralX [coordinateSize]byte
 }
 
@@ -47,9 +49,9 @@ type derivation struct {
 	mixed        [secretSize]byte
 }
 
-// secrets derives the secrets from two complete packets. It leaves Remote to the caller, and which MAC state is which:
-// that of auth is egress for the initiator, that of ack for the recipient. The names and the order are those of the
-// specification:
+// secrets derives the secrets from two complete packets. It leaves Remote to the caller, and which
+// MAC state is which: that of auth is egress for the initiator, that of ack for the recipient. The
+// names and the order are those of the specification:
 //
 //	ephemeral-key = ecdh.agree(ephemeral-privkey, remote-ephemeral-pubk)
 //	shared-secret = keccak256(ephemeral-key ‖ keccak256(nonce ‖ initiator-nonce))

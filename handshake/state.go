@@ -24,7 +24,8 @@ type party struct {
 	initiatorNonce  [nonceSize]byte
 	recipientNonce  [nonceSize]byte
 
-	// Scratch, without meaning between calls. It is here because what is handed to an interface must be on the heap.
+	// Scratch, without meaning between calls. It is here because what is handed to an interface
+	// must be on the heap.
 	scratch coordinates
 	ctr     ctr
 	oneTime scalar // private key of the ECIES ephemeral point
@@ -45,7 +46,8 @@ func (p *party) init(key *ecdsa.PrivateKey, random io.Reader) error {
 	return nil
 }
 
-// signedDigest sets digest to static-shared-secret ^ initiator-nonce, the message of the signature in auth.
+// signedDigest sets digest to static-shared-secret ^ initiator-nonce, the message of the signature
+// in auth.
 func (p *party) signedDigest(remote *point, initiatorNonce []byte) error {
 	if err := p.scratch.mult(&p.digest, remote, &p.static); err != nil {
 		return err
@@ -61,8 +63,9 @@ type Initiator struct {
 	done bool
 }
 
-// NewInitiator returns the dialing side of one handshake with the owner of remote. Keys are checked here, as by
-// [CheckKey] and [CheckPublicKey]. A nil rand means crypto/rand; see the package documentation for how it is consumed.
+// NewInitiator returns the dialing side of one handshake with the owner of remote. Keys are checked
+// here, as by [CheckKey] and [CheckPublicKey]. A nil rand means crypto/rand; see the package
+// documentation for how it is consumed.
 func NewInitiator(key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io.Reader) (*Initiator, error) {
 	h := new(Initiator)
 	if err := h.init(key, remote, rand); err != nil {
@@ -78,8 +81,8 @@ func (h *Initiator) init(key *ecdsa.PrivateKey, remote *ecdsa.PublicKey, rand io
 	return h.party.init(key, rand)
 }
 
-// WriteAuth appends the auth packet to dst. It is called once; after an error, which only rand can cause, it may
-// be called again. A second call after success panics.
+// WriteAuth appends the auth packet to dst. It is called once; after an error, which only rand can
+// cause, it may be called again. A second call after success panics.
 func (h *Initiator) WriteAuth(dst []byte) ([]byte, error) {
 	if h.auth != nil {
 		panic("handshake: WriteAuth called twice")
@@ -111,7 +114,8 @@ func (h *Initiator) makeAuth(dst []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer clear(h.digest[:])
-	// The signature is all that tells the recipient our ephemeral public key, so we need not compute it.
+	// The signature is all that tells the recipient our ephemeral public key, so we need not
+	// compute it.
 	signature, err := h.scratch.sign(&h.ephemeral, h.digest[:])
 	if err != nil {
 		return nil, fmt.Errorf("rlpx: signing auth: %w", err)
@@ -138,8 +142,8 @@ func (p *party) drawNonceAndKey(nonce *[nonceSize]byte) (padding int, err error)
 	return drawPadding(p.rand, &p.pair)
 }
 
-// ReadAck reads the whole ack packet, size prefix included, and completes the handshake. After an error another
-// packet may be tried. Calling it before WriteAuth, or again after success, panics.
+// ReadAck reads the whole ack packet, size prefix included, and completes the handshake. After an
+// error another packet may be tried. Calling it before WriteAuth, or again after success, panics.
 func (h *Initiator) ReadAck(packet []byte) (Secrets, error) {
 	if h.auth == nil || h.done {
 		panic("handshake: ReadAck called out of order")
@@ -181,7 +185,8 @@ func (h *Initiator) takeAck(packet, room []byte) (Secrets, error) {
 	return s, nil
 }
 
-// Responder is the side that listens, the recipient of the specification: it reads auth and writes ack.
+// Responder is the side that listens, the recipient of the specification: it reads auth and writes
+// ack.
 type Responder struct {
 	party
 	auth      []byte           // the packet as received; nil before ReadAuth
@@ -189,7 +194,8 @@ type Responder struct {
 	done      bool
 }
 
-// NewResponder returns the listening side of one handshake. The key is checked and rand used as in NewInitiator.
+// NewResponder returns the listening side of one handshake. The key is checked and rand used as in
+// NewInitiator.
 func NewResponder(key *ecdsa.PrivateKey, rand io.Reader) (*Responder, error) {
 	h := new(Responder)
 	if err := h.init(key, rand); err != nil {
@@ -198,9 +204,9 @@ func NewResponder(key *ecdsa.PrivateKey, rand io.Reader) (*Responder, error) {
 	return h, nil
 }
 
-// ReadAuth reads the whole auth packet, size prefix included, and returns the static key that the initiator claims;
-// nothing proves yet that it is the initiator's. After an error another packet may be tried; after success a second
-// call panics.
+// ReadAuth reads the whole auth packet, size prefix included, and returns the static key that the
+// initiator claims; nothing proves yet that it is the initiator's. After an error another packet
+// may be tried; after success a second call panics.
 func (h *Responder) ReadAuth(packet []byte) (remote *ecdsa.PublicKey, err error) {
 	if h.auth != nil {
 		panic("handshake: ReadAuth called twice")
@@ -247,8 +253,9 @@ func (h *Responder) takeAuth(packet, room []byte) error {
 	return nil
 }
 
-// WriteAck appends the ack packet to dst and completes the handshake. It is called once, after ReadAuth succeeded;
-// after an error, which only rand can cause, it may be called again. Out of this order it panics.
+// WriteAck appends the ack packet to dst and completes the handshake. It is called once, after
+// ReadAuth succeeded; after an error, which only rand can cause, it may be called again. Out of
+// this order it panics.
 func (h *Responder) WriteAck(dst []byte) ([]byte, Secrets, error) {
 	if h.auth == nil || h.done {
 		panic("handshake: WriteAck called out of order")
@@ -265,8 +272,8 @@ func (h *Responder) WriteAck(dst []byte) ([]byte, Secrets, error) {
 	return out, s, nil
 }
 
-// writeAck and finish are the two halves of WriteAck. The driver sends the packet between them, so that both ends
-// compute at the same time. Nothing that finish does depends on the peer any more.
+// writeAck and finish are the two halves of WriteAck. The driver sends the packet between them, so
+// that both ends compute at the same time. Nothing that finish does depends on the peer any more.
 func (h *Responder) writeAck(dst []byte) ([]byte, error) {
 	out, err := h.makeAck(dst)
 	if err != nil {
@@ -308,7 +315,8 @@ func (h *Responder) finish(packet []byte) (Secrets, error) {
 	return s, nil
 }
 
-// wipe forgets the private keys and the nonces of a handshake that is complete. The scratch is cleared by who used it.
+// wipe forgets the private keys and the nonces of a handshake that is complete. The scratch is
+// cleared by who used it.
 func (p *party) wipe() {
 	clear(p.static[:])
 	clear(p.ephemeral[:])

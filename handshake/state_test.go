@@ -276,7 +276,8 @@ func TestSetKeysLeavesNothing(t *testing.T) {
 // foreignCurve is another implementation's type for the same curve.
 type foreignCurve struct{ elliptic.Curve }
 
-// TestForeignCurve: keys of another implementation of secp256k1 work, and what is returned has their curve.
+// TestForeignCurve: keys of another implementation of secp256k1 work, and what is returned has
+// their curve.
 func TestForeignCurve(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	ours := *a.PrivateKey
@@ -290,8 +291,8 @@ func TestForeignCurve(t *testing.T) {
 	}
 }
 
-// TestBrokenRand: a source of randomness that fails, or never yields a scalar, is an error at each place, and leaves
-// a state that works once the source does.
+// TestBrokenRand: a source of randomness that fails, or never yields a scalar, is an error at each
+// place, and leaves a state that works once the source does.
 func TestBrokenRand(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	working := make([]byte, 32+32+2+32+16)

@@ -1,12 +1,13 @@
 package handshake
 
-// Steps are callbacks of the driver, for those who want to know how far a handshake has come or to decide when it may
-// go on. Any of them may be nil. They are called on the goroutine of the handshake, which waits for them; one that waits
-// must itself look at the handshake's context.
+// Steps are callbacks of the driver, for those who want to know how far a handshake has come or to
+// decide when it may go on. Any of them may be nil. They are called on the goroutine of the
+// handshake, which waits for them; one that waits must itself look at the handshake's context.
 type Steps struct {
-	// Received is called when the last byte of a packet has been read, before anything is computed from it. The step is
-	// StepAuth or StepAck, the size that of the packet in bytes, with its prefix. An error ends the handshake without an
-	// answer and is wrapped in the error of the driver.
+	// Received is called when the last byte of a packet has been read, before anything is computed
+	// from it. The step is StepAuth or StepAck, the size that of the packet in bytes, with its
+	// prefix. An error ends the handshake without an answer and is wrapped in the error of the
+	// driver.
 	Received func(step string, size int) error
 
 	// Sending is called when a packet is complete, before the call of Write for it.

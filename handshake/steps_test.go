@@ -67,7 +67,8 @@ type readWriter struct {
 	io.Writer
 }
 
-// TestStepsOfFailures: a packet that does not arrive or does not leave whole is not reported as one that did.
+// TestStepsOfFailures: a packet that does not arrive or does not leave whole is not reported as one
+// that did.
 func TestStepsOfFailures(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	auth := must(newInitiatorFor(t, a, b).WriteAuth(nil))(t)
@@ -110,7 +111,8 @@ type shortWriter struct{ *script }
 
 func (w shortWriter) Write(b []byte) (int, error) { return w.script.Write(b[:len(b)/2]) }
 
-// TestReceivedEndsHandshake: an error of Received ends the handshake before anything is computed, without an answer.
+// TestReceivedEndsHandshake: an error of Received ends the handshake before anything is computed,
+// without an answer.
 func TestReceivedEndsHandshake(t *testing.T) {
 	a, b := newTestKey(t), newTestKey(t)
 	auth := must(newInitiatorFor(t, a, b).WriteAuth(nil))(t)

@@ -123,8 +123,9 @@ func TestCase_H9_Vectors(t *testing.T) {
 	}
 }
 
-// TestReplay pins how randomness is consumed: the same bytes from rand make the same packets. The digests are of this
-// package's own packets with the keys of EIP-8; another order, another padding or another signature would change them.
+// TestReplay pins how randomness is consumed: the same bytes from rand make the same packets. The
+// digests are of this package's own packets with the keys of EIP-8; another order, another padding
+// or another signature would change them.
 func TestReplay(t *testing.T) {
 	const (
 		wantAuth = "bf924b040d00b1a03221ab3719f255bf0ea092fb18f1cc7e5e2b19242550ff46"

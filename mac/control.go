@@ -25,8 +25,8 @@ import "time"
 //
 // A pause does not count: the clock stands still in it.
 const (
-	// period is the shortest time for which a rate is taken. At 400 MB/s, it is 25 pieces of 16 KiB.
-	// The shorter it is, the fewer periods are disturbed by other processes.
+	// period is the shortest time for which a rate is taken. At 400 MB/s, it is 25 pieces of 16
+	// KiB. The shorter it is, the fewer periods are disturbed by other processes.
 	period = time.Millisecond
 
 	// pause is a time with no piece in the queue after which it is plain that connections have
@@ -36,8 +36,8 @@ const (
 	// longPause is one after which a comparison starts anew, since the load may be another.
 	longPause = 300 * time.Millisecond
 
-	// busyPieces is the fewest pieces of a period in which connections are busy. With fewer there is
-	// hardly any company, and waiting for it would only add latency.
+	// busyPieces is the fewest pieces of a period in which connections are busy. With fewer there
+	// is hardly any company, and waiting for it would only add latency.
 	busyPieces = 4
 
 	// firstPairs is how many pairs are enough if all of them say the same.
@@ -56,7 +56,8 @@ const (
 	// recent is the time over which sharing has to carry at least a third of what off did.
 	recent = 32 * time.Millisecond
 
-	// maxHold bounds that: as long takes the end of a mistake, and the end of neighbours, to be seen.
+	// maxHold bounds that: as long takes the end of a mistake, and the end of neighbours, to be
+	// seen.
 	maxHold = 10 * time.Second
 )
 
@@ -75,7 +76,8 @@ func (a *amount) add(b amount) {
 
 func (a amount) rate() float64 { return float64(a.bytes) / float64(a.time) }
 
-// control decides whether pieces share. The zero value starts with sharing off. The queue guards it.
+// control decides whether pieces share. The zero value starts with sharing off. The queue guards
+// it.
 type control struct {
 	on bool // the answer, or what is tried just now
 
@@ -106,7 +108,8 @@ func (c *control) member(seen *uint64) {
 	}
 }
 
-// piece takes note of n bytes that come now. idle is how long there was no piece in the queue before that.
+// piece takes note of n bytes that come now. idle is how long there was no piece in the queue
+// before that.
 func (c *control) piece(now, idle time.Duration, n int) {
 	if idle > pause {
 		c.last = min(c.last+idle, now)

@@ -84,14 +84,16 @@ func (s *script) decide(t *testing.T) time.Duration {
 	return s.clock - start
 }
 
-// onPart is the part of the time with sharing on, in which nothing else is counted than what follows.
+// onPart is the part of the time with sharing on, in which nothing else is counted than what
+// follows.
 func (s *script) onPart(d time.Duration) float64 {
 	s.spent = [2]time.Duration{}
 	s.run(d)
 	return float64(s.spent[1]) / float64(s.spent[0]+s.spent[1])
 }
 
-// What is better is found at once, is kept for most of the time, and what is worse is tried for no more than the price says.
+// What is better is found at once, is kept for most of the time, and what is worse is tried for no
+// more than the price says.
 func TestControlFindsTheBetter(t *testing.T) {
 	const off = 40 * time.Microsecond
 	for _, tt := range []struct {
@@ -129,7 +131,8 @@ func TestControlFindsTheBetter(t *testing.T) {
 	}
 }
 
-// The price holds even where one yield takes longer than a period and brings a single turn of eight pieces.
+// The price holds even where one yield takes longer than a period and brings a single turn of eight
+// pieces.
 func TestControlSlowTurns(t *testing.T) {
 	i := 0
 	s := newScript(8, func(on bool) time.Duration {
@@ -144,8 +147,8 @@ func TestControlSlowTurns(t *testing.T) {
 	}
 }
 
-// Other processes have the processor now and then, for longer than a period: what is better is still
-// found, and kept for most of the time.
+// Other processes have the processor now and then, for longer than a period: what is better is
+// still found, and kept for most of the time.
 func TestControlNoise(t *testing.T) {
 	const off = 40 * time.Microsecond
 	for _, tt := range []struct {

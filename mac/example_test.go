@@ -11,8 +11,8 @@ import (
 	"github.com/go-rlpx/transport/mac"
 )
 
-// One direction of a connection: the sender's egress MAC and the recipient's ingress MAC begin with the same state,
-// which the handshake left, and stay the same with every frame.
+// One direction of a connection: the sender's egress MAC and the recipient's ingress MAC begin with
+// the same state, which the handshake left, and stay the same with every frame.
 func Example() {
 	block, err := aes.NewCipher(make([]byte, 32)) // the mac-secret
 	if err != nil {

@@ -16,9 +16,10 @@ import (
 // maxFuzzLanes is more than one batch of the widest kernel, so that what is left over is met too.
 const maxFuzzLanes = 2*keccak.Lanes + 3
 
-// FuzzBatchLanes seals frames for several connections at once. The input gives each lane its length, two bytes, and its
-// content; lanes run in several rounds, so that their states are at different offsets. Every tier, and lanes whose
-// hash is foreign, must make the tags that each connection makes alone, which follow the literal formulas.
+// FuzzBatchLanes seals frames for several connections at once. The input gives each lane its
+// length, two bytes, and its content; lanes run in several rounds, so that their states are at
+// different offsets. Every tier, and lanes whose hash is foreign, must make the tags that each
+// connection makes alone, which follow the literal formulas.
 func FuzzBatchLanes(f *testing.F) {
 	r := rand.New(rand.NewPCG(21, 23))
 	lanes := func(lengths ...int) []byte {

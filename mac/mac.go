@@ -68,8 +68,8 @@ type Work struct {
 	// 136 bytes absorbed. Zero for a hash that only has its own methods, where nobody can tell.
 	Permutations uint64
 
-	// SharedPieces counts the pieces that were hashed in a pass of the shared queue, and SharedLanes
-	// the lanes that were busy in these passes, all of them together.
+	// SharedPieces counts the pieces that were hashed in a pass of the shared queue, and
+	// SharedLanes the lanes that were busy in these passes, all of them together.
 	SharedPieces, SharedLanes uint64
 }
 

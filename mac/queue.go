@@ -34,8 +34,8 @@ const (
 	shareLanes = 3
 )
 
-// enough is the fewest jobs that are done together on this machine. A kernel for two states takes as
-// long as one for one, so where there is none for more, two are worth it.
+// enough is the fewest jobs that are done together on this machine. A kernel for two states takes
+// as long as one for one, so where there is none for more, two are worth it.
 func enough() int { return max(2, min(shareLanes, keccak.LaneWidth())) }
 
 // job is a piece of ciphertext on its way into its MAC's state.
@@ -148,7 +148,8 @@ func (q *queue) do(m *MAC, p []byte, final bool) {
 	j.p = nil
 }
 
-// shares reports whether the next piece, of n bytes of m, is to wait for company. It is called with the lock held.
+// shares reports whether the next piece, of n bytes of m, is to wait for company. It is called with
+// the lock held.
 func (q *queue) shares(m *MAC, n int) bool {
 	if sharing.Always.Load() {
 		q.inside.Add(1)

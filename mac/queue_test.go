@@ -36,8 +36,8 @@ func busy(q *queue, macs, pieces int) {
 	all.Wait()
 }
 
-// Pieces share lanes where the control says so, and always where it is not asked. Otherwise each goes
-// alone, although others are there.
+// Pieces share lanes where the control says so, and always where it is not asked. Otherwise each
+// goes alone, although others are there.
 func TestQueueObeysControl(t *testing.T) {
 	if keccak.LaneWidth() == 1 {
 		t.Log("this machine or build has no lanes to share")
@@ -65,7 +65,8 @@ func TestQueueObeysControl(t *testing.T) {
 	}
 }
 
-// What a queue has done it refers to no more: neither jobs nor their bytes, which are somebody else's by then.
+// What a queue has done it refers to no more: neither jobs nor their bytes, which are somebody
+// else's by then.
 func TestQueueKeepsNothing(t *testing.T) {
 	q := new(queue)
 	held(q, true)

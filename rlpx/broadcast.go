@@ -17,7 +17,8 @@ type Target struct {
 	Code uint64
 }
 
-// Broadcast sends one message to many peers and waits for all, as [WriteAll] does without a context.
+// Broadcast sends one message to many peers and waits for all, as [WriteAll] does without a
+// context.
 func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
 	b := newBroadcast(data, true)
 	for _, c := range conns {
@@ -30,12 +31,14 @@ func Broadcast(conns []*Conn, code uint64, data []byte) (errs []error) {
 // data is compressed once, and frames are sealed for several peers at a time,
 // as many as the machine's Keccak kernel has lanes.
 //
-// It returns when every peer's frame is written or failed. Peers do not wait for each other,
-// but a peer that does not read holds up the return: give a context, set write timeouts, or use [SendAll]. If ctx
-// ends first, messages that wait behind others are not sent, as in [Conn.WriteContext].
+// It returns when every peer's frame is written or failed. Peers do not wait for each other, but a
+// peer that does not read holds up the return: give a context, set write timeouts, or use
+// [SendAll]. If ctx ends first, messages that wait behind others are not sent, as in
+// [Conn.WriteContext].
 //
-// The result is nil if all went well, else errs[i] is what happened to targets[i]. A nil Conn is
-// an error there, and so is a panic of its net.Conn in a goroutine of ours: see [PanicError]. data is neither kept nor modified.
+// The result is nil if all went well, else errs[i] is what happened to targets[i]. A nil Conn is an
+// error there, and so is a panic of its net.Conn in a goroutine of ours: see [PanicError]. data is
+// neither kept nor modified.
 func WriteAll(ctx context.Context, targets []Target, data []byte) (errs []error) {
 	return newBroadcast(data, true).do(ctx, targets)
 }
@@ -208,7 +211,8 @@ func (b *broadcast) add(c *Conn, it *item) (mine bool, err error) {
 	return mine, err
 }
 
-// group queues the items for up to keccak.Lanes targets, of n, and seals and writes those of idle connections.
+// group queues the items for up to keccak.Lanes targets, of n, and seals and writes those of idle
+// connections.
 func (b *broadcast) group(targets []Target, first, n int) {
 	var (
 		conns  [keccak.Lanes]*Conn // that we own
@@ -293,7 +297,8 @@ func (b *broadcast) count(n int) {
 	}
 }
 
-// wait returns when all items are done. If ctx ends before, it takes out of their queues those that can be.
+// wait returns when all items are done. If ctx ends before, it takes out of their queues those that
+// can be.
 func (b *broadcast) wait(ctx context.Context) {
 	b.count(-1)
 	b.mu.Lock()
@@ -306,7 +311,8 @@ func (b *broadcast) wait(ctx context.Context) {
 	}
 }
 
-// unqueueWhenDone unqueues the items when ctx ends. The caller, who holds mu, calls the result to stop that.
+// unqueueWhenDone unqueues the items when ctx ends. The caller, who holds mu, calls the result to
+// stop that.
 func (b *broadcast) unqueueWhenDone(ctx context.Context) (stop func()) {
 	over := false
 	cancel := context.AfterFunc(ctx, func() {

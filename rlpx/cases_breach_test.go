@@ -14,7 +14,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// The rest of the field bugs in framing and MAC: long sessions, breaches of the rules, sizes, and what both directions share.
+// The rest of the field bugs in framing and MAC: long sessions, breaches of the rules, sizes, and
+// what both directions share.
 
 func TestCase_F9_ManyMessagesBothWays(t *testing.T) {
 	for _, kind := range kindsOfConn {

@@ -151,7 +151,8 @@ func TestCase_N7_CallbackClosesConn(t *testing.T) {
 	}
 }
 
-// exerciseConn has all callbacks of a recipient's connection called, by one goroutine, as far as it goes on.
+// exerciseConn has all callbacks of a recipient's connection called, by one goroutine, as far as it
+// goes on.
 func exerciseConn(t testing.TB, cfg *Config, made func(*Conn)) {
 	ours, theirs := net.Pipe()
 	conn := Server(ours, cfg)

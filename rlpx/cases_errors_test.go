@@ -80,8 +80,8 @@ func badPayloads() (payloads map[string][]byte, marker []byte) {
 	}, marker
 }
 
-// An error outlives the Read that returned it, whose buffer then serves other connections. So it owns
-// what it shows, and that is little, whatever the peer sent.
+// An error outlives the Read that returned it, whose buffer then serves other connections. So it
+// owns what it shows, and that is little, whatever the peer sent.
 func TestCase_N10_ErrorsOwnWhatTheyShow(t *testing.T) {
 	payloads, marker := badPayloads()
 	frames := map[string]func(peer *rlpxtest.Direction) []byte{

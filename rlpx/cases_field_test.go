@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// slowConn is a net.Conn of whose methods some wait for hold to be closed, and RemoteAddr also for its own end, as
-// where a proxy sends the peer's address ahead of what the peer sends.
+// slowConn is a net.Conn of whose methods some wait for hold to be closed, and RemoteAddr also for
+// its own end, as where a proxy sends the peer's address ahead of what the peer sends.
 type slowConn struct {
 	net.Conn
 	method string
@@ -77,7 +77,8 @@ func wantAccepted(t *testing.T, l *Listener, inner *pipeListener, cfg *Config) {
 	}
 }
 
-// The goroutine that accepts calls nothing that can wait: no method of a connection, and no callback.
+// The goroutine that accepts calls nothing that can wait: no method of a connection, and no
+// callback.
 func TestCase_N1_SlowConnectionStopsNobody(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -130,7 +131,8 @@ func TestCase_N1_SlowConnectionStopsNobody(t *testing.T) {
 	}
 }
 
-// What a connection waits for before its handshake is within the deadline of that, and within the end of the listener.
+// What a connection waits for before its handshake is within the deadline of that, and within the
+// end of the listener.
 func TestCase_N1_SlowAddressIsBounded(t *testing.T) {
 	for _, ending := range []string{"deadline", "eviction", "Close"} {
 		t.Run(ending, func(t *testing.T) {
@@ -163,7 +165,8 @@ func TestCase_N1_SlowAddressIsBounded(t *testing.T) {
 	}
 }
 
-// An Allow that takes its time takes it from the handshake, and is not evicted: it waits for us, not for its peer.
+// An Allow that takes its time takes it from the handshake, and is not evicted: it waits for us,
+// not for its peer.
 func TestCase_N1_SlowAllow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newPipeListener()
@@ -194,7 +197,8 @@ func TestCase_N1_SlowAllow(t *testing.T) {
 	})
 }
 
-// A connection that has waited for Accept has what time its peer had left for Hello when the handshake was done.
+// A connection that has waited for Accept has what time its peer had left for Hello when the
+// handshake was done.
 func TestCase_N12_WaitingForAcceptIsNotHelloTime(t *testing.T) {
 	for _, timeout := range []time.Duration{0, 8 * time.Second, -1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -229,7 +233,8 @@ func TestCase_N12_WaitingForAcceptIsNotHelloTime(t *testing.T) {
 	}
 }
 
-// What is not there gives an error, in a broadcast at its index, and does not keep the message from the others.
+// What is not there gives an error, in a broadcast at its index, and does not keep the message from
+// the others.
 func TestCase_N17_NilConnAndPayload(t *testing.T) {
 	for _, compressed := range []bool{false, true} {
 		for name, send := range map[string]func(conns []*Conn) []error{

@@ -27,7 +27,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// The field bugs in handshake packets that package handshake tests one by one, as a connection meets them.
+// The field bugs in handshake packets that package handshake tests one by one, as a connection
+// meets them.
 
 // roleConn is the end under test in one of the two roles.
 func roleConn(inner net.Conn, initiator bool, remote *ecdsa.PublicKey, cfg *Config) *Conn {
@@ -37,8 +38,8 @@ func roleConn(inner net.Conn, initiator bool, remote *ecdsa.PublicKey, cfg *Conf
 	return Server(inner, cfg)
 }
 
-// A size over the limit is refused when its two bytes are there, though more never comes and the deadline is
-// far, and no memory was set aside for what it announced.
+// A size over the limit is refused when its two bytes are there, though more never comes and the
+// deadline is far, and no memory was set aside for what it announced.
 func TestCase_H8_RefusedByTwoBytes(t *testing.T) {
 	ourKey, theirKey := newKey(t), newKey(t)
 	for _, initiator := range []bool{false, true} {
@@ -82,8 +83,8 @@ func TestCase_H8_RefusedByTwoBytes(t *testing.T) {
 	}
 }
 
-// auth1 is (Auth₁) of EIP-8 (https://eips.ethereum.org/EIPS/eip-8), the one packet there in the old encoding, and
-// staticB the key that it is for.
+// auth1 is (Auth₁) of EIP-8 (https://eips.ethereum.org/EIPS/eip-8), the one packet there in the old
+// encoding, and staticB the key that it is for.
 const (
 	auth1 = `048ca79ad18e4b0659fab4853fe5bc58eb83992980f4c9cc147d2aa31532efd29a3d3dc6a3d89eaf
 913150cfc777ce0ce4af2758bf4810235f6e6ceccfee1acc6b22c005e9e3a49d6448610a58e98744
@@ -96,8 +97,8 @@ a4592ee77e2bd94d0be3691f3b406f9bba9b591fc63facc016bfa8`
 	staticB = "b71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291"
 )
 
-// A whole auth of the old encoding looks like the beginning of a longer one. It is waited for until the deadline, and
-// never decoded.
+// A whole auth of the old encoding looks like the beginning of a longer one. It is waited for until
+// the deadline, and never decoded.
 func TestCase_H10_LegacyAuth(t *testing.T) {
 	packet, err := hex.DecodeString(strings.ReplaceAll(auth1, "\n", ""))
 	if err != nil || len(packet) != 307 {
@@ -152,7 +153,8 @@ func sealTo(t *testing.T, to *ecdsa.PublicKey, plaintext []byte) []byte {
 	return append(prefix, c...)
 }
 
-// sealShort makes a packet of size bytes after its prefix whose tag is right for a body that may be too short for an IV.
+// sealShort makes a packet of size bytes after its prefix whose tag is right for a body that may be
+// too short for an IV.
 func sealShort(t *testing.T, to *ecdsa.PublicKey, size int) []byte {
 	t.Helper()
 	r := newKey(t)
@@ -168,8 +170,8 @@ func sealShort(t *testing.T, to *ecdsa.PublicKey, size int) []byte {
 	return mac.Sum(packet)[:2+size]
 }
 
-// However a packet is malformed, the peer that sent it sees the same: not a byte in answer, and the end. On our
-// side the connection is closed once, and nothing is left of it.
+// However a packet is malformed, the peer that sent it sees the same: not a byte in answer, and the
+// end. On our side the connection is closed once, and nothing is left of it.
 func TestCase_D7_MalformedPackets(t *testing.T) {
 	ourKey, theirKey := newKey(t), newKey(t)
 	other := newKey(t)

@@ -13,11 +13,11 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// The tests named TestCase_L... and TestCase_H... are field bugs of other transports in the life of a
-// connection and in what a handshake proves.
+// The tests named TestCase_L... and TestCase_H... are field bugs of other transports in the life of
+// a connection and in what a handshake proves.
 
-// Anybody can send somebody else's public key with a signature of his own. He is answered, and is found out by
-// his first frame; until then he is nobody.
+// Anybody can send somebody else's public key with a signature of his own. He is answered, and is
+// found out by his first frame; until then he is nobody.
 func TestCase_H16_Impersonation(t *testing.T) {
 	ourKey, victim := newKey(t), newKey(t)
 	for _, tc := range []struct {

@@ -26,7 +26,8 @@ func wantPanic(t testing.TB, value any, f func()) {
 	f()
 }
 
-// nothingHangs uses a connection after a panic in every way, and fails the test if one does not come back.
+// nothingHangs uses a connection after a panic in every way, and fails the test if one does not
+// come back.
 func nothingHangs(t testing.TB, conn *Conn) {
 	t.Helper()
 	over := make(chan struct{})
@@ -60,8 +61,8 @@ func nothingHangs(t testing.TB, conn *Conn) {
 	}
 }
 
-// A panic in a callback that is called by a goroutine of the user reaches that goroutine, and nothing
-// hangs after it.
+// A panic in a callback that is called by a goroutine of the user reaches that goroutine, and
+// nothing hangs after it.
 func TestCase_N13_PanicInCallback(t *testing.T) {
 	for _, name := range []string{
 		"VerifyPeer", "KeyLogWriter", "MessageLimit", "Trace.AuthReceived", "Trace.AckSent", "Trace.HandshakeDone",
@@ -128,8 +129,8 @@ func TestCase_N13_PanicOfTheNetConnInRead(t *testing.T) {
 // panicChild names what the process is to panic in.
 const panicChild = "RLPX_TEST_PANIC_IN"
 
-// In a goroutine that this package started for a Listener nobody can recover: a panic there ends the process, with its own
-// words, and not with those of a lock or of a wait for ever.
+// In a goroutine that this package started for a Listener nobody can recover: a panic there ends
+// the process, with its own words, and not with those of a lock or of a wait for ever.
 func TestCase_N13_PanicInListener(t *testing.T) {
 	if name := os.Getenv(panicChild); name != "" {
 		listenAndPanic(t, name)

@@ -17,7 +17,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// The tests named TestCase_D... are field bugs of other transports in what a peer can make them spend.
+// The tests named TestCase_D... are field bugs of other transports in what a peer can make them
+// spend.
 
 // Memory follows what was received, not what was announced.
 func TestCase_D2_AnnouncedSize(t *testing.T) {
@@ -39,7 +40,8 @@ func TestCase_D2_AnnouncedSize(t *testing.T) {
 				done <- err
 			}()
 			wire := s.peer.Egress.SealHeader(rlpxtest.MakeHeader(maxUint24, rlpxtest.HeaderData))
-			// Each byte after the header arrives by a Read of its own, whose buffer was made before.
+			// Each byte after the header arrives by a Read of its own, whose buffer was made
+			// before.
 			if err := s.peer.Send(append(wire, make([]byte, 4)...), headerWire, headerWire+1, headerWire+2, headerWire+3); err != nil {
 				t.Fatal(err)
 			}
@@ -103,9 +105,9 @@ func TestCase_D11_LargeHonestMessages(t *testing.T) {
 	}
 }
 
-// No frame of up to 1 MiB may cost out of proportion to an honest one of that size. CPU time is compared
-// with CPU time of the same run, the best of several, and the bounds are far from what is measured; what
-// they catch is work that grows with the square of something.
+// No frame of up to 1 MiB may cost out of proportion to an honest one of that size. CPU time is
+// compared with CPU time of the same run, the best of several, and the bounds are far from what is
+// measured; what they catch is work that grows with the square of something.
 func TestCase_D12_CostOfOneFrame(t *testing.T) {
 	const size = 1 << 20
 	honest := rlpxtest.Random(rand.New(rand.NewPCG(12, 12)), size)

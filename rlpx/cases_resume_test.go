@@ -18,7 +18,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// The rest of the field bugs in the life of a connection: interrupted reads, concurrent writers, who owns which bytes.
+// The rest of the field bugs in the life of a connection: interrupted reads, concurrent writers,
+// who owns which bytes.
 
 // A deadline that expires after any number of bytes loses none of them.
 func TestCase_L14_ResumeAtEveryByte(t *testing.T) {
@@ -127,7 +128,8 @@ func TestCase_L14_Deadlines(t *testing.T) {
 	})
 }
 
-// Messages of concurrent writers arrive whole, small and large ones, and each writer's in its order.
+// Messages of concurrent writers arrive whole, small and large ones, and each writer's in its
+// order.
 func TestCase_L15_ConcurrentWriters(t *testing.T) {
 	for _, kind := range kindsOfConn {
 		t.Run(kind.name, func(t *testing.T) {
@@ -190,7 +192,8 @@ func TestCase_L15_ConcurrentWriters(t *testing.T) {
 	}
 }
 
-// Data is lent until the next Read: nothing else may touch it, and touching it, or growing it, may harm nothing.
+// Data is lent until the next Read: nothing else may touch it, and touching it, or growing it, may
+// harm nothing.
 func TestCase_L17_LentData(t *testing.T) {
 	for _, snappyOn := range []bool{false, true} {
 		for _, size := range []int{0, 1, 100, 3000, 40_000, 2 << 20} {

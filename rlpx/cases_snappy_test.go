@@ -96,7 +96,8 @@ func TestCase_S1_Limits(t *testing.T) {
 	}
 }
 
-// What cannot be decompressed is there raw, for the layer that knows of peers which forget to compress.
+// What cannot be decompressed is there raw, for the layer that knows of peers which forget to
+// compress.
 func TestCase_S4_PayloadError(t *testing.T) {
 	for _, tc := range []struct {
 		payload []byte
@@ -237,8 +238,8 @@ func TestCase_S9_SwitchWhileWriting(t *testing.T) {
 	}
 }
 
-// Whatever stands for a block behind a valid MAC, Read returns the message that snappy makes of it or an error, and
-// the connection says for ever what it was. FuzzPayloadSnappy has more.
+// Whatever stands for a block behind a valid MAC, Read returns the message that snappy makes of it
+// or an error, and the connection says for ever what it was. FuzzPayloadSnappy has more.
 func TestCase_S10_CorruptSnappy(t *testing.T) {
 	r := rand.New(rand.NewPCG(10, 10))
 	good := snappy.Encode(nil, append(pattern(3000, 1), rlpxtest.Random(r, 500)...))

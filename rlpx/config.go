@@ -33,8 +33,8 @@ type Config struct {
 	// Key is the static private key of the node. Required.
 	Key *ecdsa.PrivateKey
 
-	// Rand is the source of ephemeral keys, nonces and padding.
-	// Nil means crypto/rand. It must be safe for concurrent use if the Config serves several connections.
+	// Rand is the source of ephemeral keys, nonces and padding. Nil means crypto/rand. It must be
+	// safe for concurrent use if the Config serves several connections.
 	Rand io.Reader
 
 	// HandshakeTimeout bounds the whole handshake, not each read of it. Zero
@@ -46,17 +46,17 @@ type Config struct {
 	// decompression. Zero means 2^24-1, the protocol's own limit.
 	MaxMessageSize int
 
-	// MessageLimit gives the largest message of each code, as MaxMessageSize
-	// does for all; the smaller of the two counts. It is called by Read, once a message, before
-	// its payload is decompressed. Package p2p keeps messages of the base protocol within bounds of its own, about
+	// MessageLimit gives the largest message of each code, as MaxMessageSize does for all; the
+	// smaller of the two counts. It is called by Read, once a message, before its payload is
+	// decompressed. Package p2p keeps messages of the base protocol within bounds of its own, about
 	// which MessageLimit is not asked. It may end its connection or session, and must not wait for
 	// anything that waits for Read, such as p2p.Session.Done. Nil means no further limit.
 	MessageLimit func(code uint64) int
 
-	// SendQueue bounds what a connection keeps of messages that nobody waits for until they are written, in bytes of
-	// memory: see [Conn.Send]. Zero or less means DefaultSendQueue. Less than 8 KiB means 8 KiB, without which small
-	// messages, which share buffers, had no place. What is being sent with the call under way counts beside it: it is in a
-	// buffer of at most 1 MiB.
+	// SendQueue bounds what a connection keeps of messages that nobody waits for until they are
+	// written, in bytes of memory: see [Conn.Send]. Zero or less means DefaultSendQueue. Less than
+	// 8 KiB means 8 KiB, without which small messages, which share buffers, had no place. What is
+	// being sent with the call under way counts beside it: it is in a buffer of at most 1 MiB.
 	SendQueue int
 
 	// VerifyPeer decides whether a recipient goes on with the peer that claims the
@@ -67,34 +67,34 @@ type Config struct {
 	// claim is not proven yet: see ConnectionState.PeerProven.
 	VerifyPeer func(remote *ecdsa.PublicKey) error
 
-	// KeyLogWriter receives one line for each session, enough to decrypt a
-	// capture of it: "RLPX", the X coordinate of the auth packet's ephemeral
-	// point, aes-secret, mac-secret, initiator-nonce and recipient-nonce, in hex. Whoever reads that
-	// file reads the traffic, so it is for debugging only. Nil logs nothing.
-	// Writes of all sessions to the same writer are serialised, whatever Config they have. A writer that
-	// blocks holds up the handshakes that log to it, and no others.
+	// KeyLogWriter receives one line for each session, enough to decrypt a capture of it: "RLPX",
+	// the X coordinate of the auth packet's ephemeral point, aes-secret, mac-secret,
+	// initiator-nonce and recipient-nonce, in hex. Whoever reads that file reads the traffic, so it
+	// is for debugging only. Nil logs nothing. Writes of all sessions to the same writer are
+	// serialised, whatever Config they have. A writer that blocks holds up the handshakes that log
+	// to it, and no others.
 	KeyLogWriter io.Writer
 
 	// Trace is told what happens on the connections. Nil tells nobody and costs nothing.
 	Trace *Trace
 
-	// SharedHashing lets these connections hash together with others of the process that have it set. The
-	// long frames of those that are busy at the same time then advance side by side where the
-	// processor can, which raises the throughput of many connections up to several times.
-	// Without it, the MAC of each connection is hashed by itself, except within one
-	// [Broadcast], [WriteAll] or [SendAll].
+	// SharedHashing lets these connections hash together with others of the process that have it
+	// set. The long frames of those that are busy at the same time then advance side by side where
+	// the processor can, which raises the throughput of many connections up to several times.
+	// Without it, the MAC of each connection is hashed by itself, except within one [Broadcast],
+	// [WriteAll] or [SendAll].
 	//
-	// It is for nodes with many busy connections and few goroutines that compute beside them. To meet
-	// the others, a goroutine yields to those that are ready to run, once for each piece of up to
-	// 64 KiB of a frame that is sent or received. From time to time, the process compares throughput with
-	// sharing and without for some milliseconds, and does what is better. Beside goroutines that
-	// compute, a loss may remain all the same: measure your own load before you set it. A Conn of [NewConn]
-	// has no Config and never shares.
+	// It is for nodes with many busy connections and few goroutines that compute beside them. To
+	// meet the others, a goroutine yields to those that are ready to run, once for each piece of up
+	// to 64 KiB of a frame that is sent or received. From time to time, the process compares
+	// throughput with sharing and without for some milliseconds, and does what is better. Beside
+	// goroutines that compute, a loss may remain all the same: measure your own load before you set
+	// it. A Conn of [NewConn] has no Config and never shares.
 	SharedHashing bool
 
-	// MaxHandshakes is how many handshakes a Listener computes side by side, each
-	// from the arrival of its whole auth packet until ack is ready to be sent; VerifyPeer is part of it.
-	// Further ones wait in turn. Zero means DefaultMaxHandshakes.
+	// MaxHandshakes is how many handshakes a Listener computes side by side, each from the arrival
+	// of its whole auth packet until ack is ready to be sent; VerifyPeer is part of it. Further
+	// ones wait in turn. Zero means DefaultMaxHandshakes.
 	MaxHandshakes int
 
 	// MaxPending is how many connections a Listener holds that Accept has not
@@ -104,10 +104,10 @@ type Config struct {
 	// Zero means DefaultMaxPending.
 	MaxPending int
 
-	// Allow decides whether a Listener takes a connection from the given address, before
-	// a byte is read. An error closes the connection at once. Each call has the goroutine and the place of
-	// its connection, so it must be safe for concurrent use, and what it waits for is taken from the
-	// connection's HandshakeTimeout. Nil allows everybody.
+	// Allow decides whether a Listener takes a connection from the given address, before a byte is
+	// read. An error closes the connection at once. Each call has the goroutine and the place of
+	// its connection, so it must be safe for concurrent use, and what it waits for is taken from
+	// the connection's HandshakeTimeout. Nil allows everybody.
 	Allow func(addr net.Addr) error
 
 	// OnError is told of every connection that a Listener accepted from the

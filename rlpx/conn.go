@@ -88,9 +88,9 @@ func newConn(conn net.Conn, dialDest *ecdsa.PublicKey, cfg *Config) *Conn {
 	return c
 }
 
-// SetSnappy switches the compression of messages on or off, for both
-// directions and from the next message on. Call it once both Hello messages went through. A message that
-// was received but not yet returned by Read counts as a next message.
+// SetSnappy switches the compression of messages on or off, for both directions and from the next
+// message on. Call it once both Hello messages went through. A message that was received but not
+// yet returned by Read counts as a next message.
 func (c *Conn) SetSnappy(enabled bool) { c.snappy.Store(enabled) }
 
 // SetReadLimit bounds the size of frames that Read accepts, in bytes of frame data: the code
@@ -102,9 +102,10 @@ func (c *Conn) SetReadLimit(wireBytes int) { c.in.limit.Store(int64(wireBytes)) 
 // ReadLimit returns what SetReadLimit was last called with.
 func (c *Conn) ReadLimit() int { return int(c.in.limit.Load()) }
 
-// SetMessageLimit bounds the messages that Read accepts as Config.MessageLimit does, beside it: the smaller of the two
-// counts, or this one alone for a code that it claims as its own. It is for protocols that know more about their
-// messages than the Config did; package p2p sets it. Nil ends it.
+// SetMessageLimit bounds the messages that Read accepts as Config.MessageLimit does, beside it: the
+// smaller of the two counts, or this one alone for a code that it claims as its own. It is for
+// protocols that know more about their messages than the Config did; package p2p sets it. Nil ends
+// it.
 func (c *Conn) SetMessageLimit(limit func(code uint64) (plainBytes int, own bool)) {
 	if limit == nil {
 		c.protocolLimit.Store(nil)
@@ -127,8 +128,9 @@ func (c *Conn) messageLimit(code uint64) int {
 	return limit
 }
 
-// OnWriteFailed has f called with the first fatal error of the writing direction, as Trace.WriteFailed is. It is for
-// protocols on top, to learn of it where nobody waits for a write. f must not wait. Set it before anything is written.
+// OnWriteFailed has f called with the first fatal error of the writing direction, as
+// Trace.WriteFailed is. It is for protocols on top, to learn of it where nobody waits for a write.
+// f must not wait. Set it before anything is written.
 func (c *Conn) OnWriteFailed(f func(err error)) { c.onWriteFailed.Store(&f) }
 
 // SetDeadline sets the read and the write deadline of the net.Conn.

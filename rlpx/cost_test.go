@@ -63,7 +63,8 @@ func TestReadCalls(t *testing.T) {
 			return wire
 		})
 		for range tc.count {
-			// The code is zero, in a form that is not canonical: the cost is the point, so use readFrame.
+			// The code is zero, in a form that is not canonical: the cost is the point, so use
+			// readFrame.
 			conn.in.mu.Lock()
 			_, err := conn.readFrame()
 			conn.in.mu.Unlock()
@@ -92,7 +93,8 @@ func TestReadCalls(t *testing.T) {
 	}
 }
 
-// loop is a net.Conn that hands what is written to whoever reads, without allocating once it has grown.
+// loop is a net.Conn that hands what is written to whoever reads, without allocating once it has
+// grown.
 type loop struct {
 	rlpxtest.Script
 	buf bytes.Buffer
@@ -131,7 +133,8 @@ func TestNoAllocation(t *testing.T) {
 				for range 10 {
 					frame()
 				}
-				// A collection in between empties the pools, so that one frame in many allocates; the average is rounded down.
+				// A collection in between empties the pools, so that one frame in many allocates;
+				// the average is rounded down.
 				runs := 200
 				if size > 100<<10 {
 					runs = 40

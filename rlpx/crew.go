@@ -2,8 +2,8 @@ package rlpx
 
 import "sync"
 
-// crew counts goroutines, for one that ends them and waits. It does not wait for those that call out to
-// the user of the package, who may be the one that waits.
+// crew counts goroutines, for one that ends them and waits. It does not wait for those that call
+// out to the user of the package, who may be the one that waits.
 type crew struct {
 	mu   sync.Mutex
 	n    int
@@ -29,7 +29,8 @@ func (c *crew) start(f func()) {
 	}()
 }
 
-// outside takes a goroutine out of the count, for a callback, until back is called. A nil crew has nothing to count.
+// outside takes a goroutine out of the count, for a callback, until back is called. A nil crew has
+// nothing to count.
 func (c *crew) outside() (back func()) {
 	if c == nil {
 		return func() {}

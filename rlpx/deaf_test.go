@@ -14,10 +14,10 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// One message to many peers over TCP, time and again, of whom some never read: the calls do not wait,
-// those who read get all messages in order, one who does not costs no more than its queue and is reported, and
-// memory returns to where it was. The sender keeps a few messages ahead of the slowest reader, so
-// that the speed of the machine does not matter.
+// One message to many peers over TCP, time and again, of whom some never read: the calls do not
+// wait, those who read get all messages in order, one who does not costs no more than its queue and
+// is reported, and memory returns to where it was. The sender keeps a few messages ahead of the
+// slowest reader, so that the speed of the machine does not matter.
 func TestSendAllBesideDeafPeers(t *testing.T) {
 	peers, messages := 100, 40
 	if testing.Short() || raceEnabled {

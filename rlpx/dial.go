@@ -15,9 +15,9 @@ import (
 // that has no DialContext of its own. The system's limit is minutes.
 const DefaultDialTimeout = 15 * time.Second
 
-// ErrConnect is in the chain of an error of Dial that came before the first byte of a handshake: the
-// peer's host was not found or not reached, or nothing listens there. The error of package net that
-// says which is in the chain, too.
+// ErrConnect is in the chain of an error of Dial that came before the first byte of a handshake:
+// the peer's host was not found or not reached, or nothing listens there. The error of package net
+// that says which is in the chain, too.
 var ErrConnect = errors.New("rlpx: cannot connect")
 
 // Dialer connects to peers. Only its Config must be set. A Dialer may be used
@@ -42,10 +42,11 @@ func Dial(ctx context.Context, network, addr string, remote *ecdsa.PublicKey, cf
 // handshake, after which the peer is known to own that key. ctx bounds all of it, the Config's
 // HandshakeTimeout the handshake alone; once Dial returned, ctx has no meaning for the connection.
 //
-// The keys are checked first: a Config without a valid key is handshake.ErrInvalidPrivateKey,
-// an invalid remote handshake.ErrInvalidPublicKey, and nothing is connected then. A failed handshake
-// matches [ErrHandshake], and handshake.ErrRemoteClosed if the peer hung up, which is all that a peer does when the
-// caller has its key wrong. Errors of connecting match [ErrConnect], and wrap that of DialContext.
+// The keys are checked first: a Config without a valid key is handshake.ErrInvalidPrivateKey, an
+// invalid remote handshake.ErrInvalidPublicKey, and nothing is connected then. A failed handshake
+// matches [ErrHandshake], and handshake.ErrRemoteClosed if the peer hung up, which is all that a
+// peer does when the caller has its key wrong. Errors of connecting match [ErrConnect], and wrap
+// that of DialContext.
 func (d *Dialer) Dial(ctx context.Context, network, addr string, remote *ecdsa.PublicKey) (*Conn, error) {
 	cfg := d.Config
 	if cfg == nil {

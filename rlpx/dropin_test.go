@@ -211,8 +211,8 @@ func (fakeHash) BlockSize() int              { return 0 }
 func (h fakeHash) Size() int                 { return len(h) }
 func (h fakeHash) Sum(b []byte) []byte       { return append(b, h...) }
 
-// The known frame of go-ethereum's test of its own framing: keys are the hash of nothing, the MAC state is a
-// fake, the message has code 8 and holds the RLP list 1, 2, 3, 4.
+// The known frame of go-ethereum's test of its own framing: keys are the hash of nothing, the MAC
+// state is a fake, the message has code 8 and holds the RLP list 1, 2, 3, 4.
 func TestKnownFrameOfGoEthereum(t *testing.T) {
 	const ones = "01010101010101010101010101010101"
 	golden, err := hex.DecodeString("00828ddae471818bb0bfa6b551d1cb42" + ones + "ba628a4ba590cb43f7848f41c4382885" + ones)
@@ -237,7 +237,8 @@ func TestKnownFrameOfGoEthereum(t *testing.T) {
 	wantClean(t, conn)
 }
 
-// A message that is refused for its size leaves the connection as it was, in both implementations' eyes.
+// A message that is refused for its size leaves the connection as it was, in both implementations'
+// eyes.
 func TestSizeErrorBetweenMessages(t *testing.T) {
 	a, b := tcpPipe(t)
 	ours, theirs := handshakePair(t, newOurs, newGeth, a, b)

@@ -88,7 +88,8 @@ func TestDeadConnectionIsNoDeadline(t *testing.T) {
 	}
 }
 
-// A connection without a handshake in the list of a Broadcast panics before any connection is touched.
+// A connection without a handshake in the list of a Broadcast panics before any connection is
+// touched.
 func TestBroadcastMistakesTouchNothing(t *testing.T) {
 	a, b := pipePair(t, true)
 	fresh, _ := net.Pipe()

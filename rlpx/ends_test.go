@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The end of WriteAll's context does not end a second time what failed before: WriteAll would return
-// while a message, and the caller's data, are in use.
+// The end of WriteAll's context does not end a second time what failed before: WriteAll would
+// return while a message, and the caller's data, are in use.
 func TestTargetsThatFailedBeforeTheContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed, _ := pipePair(t, false)

@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// isErrno reports whether err came from a call of the system. Plan 9 has words for its errors, and no numbers.
+// isErrno reports whether err came from a call of the system. Plan 9 has words for its errors, and
+// no numbers.
 func isErrno(err error) bool {
 	var text syscall.ErrorString
 	return errors.As(err, &text)

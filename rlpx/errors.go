@@ -116,7 +116,8 @@ func (e *protocolError) Error() string {
 func (e *protocolError) Is(target error) bool { return target == ErrProtocol }
 func (e *protocolError) Unwrap() error        { return e.err }
 
-// handshakeError puts an error of package handshake, whose text says all, into the class of ErrHandshake.
+// handshakeError puts an error of package handshake, whose text says all, into the class of
+// ErrHandshake.
 type handshakeError struct{ err error }
 
 func (e *handshakeError) Error() string        { return e.err.Error() }
@@ -131,9 +132,9 @@ func isTimeout(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout() && !isErrno(err)
 }
 
-// PanicError is why a direction ended if the net.Conn or a callback panicked under it. Where a call of ours was
-// on the stack, the panic went on to its caller, and others get this error without Value. In a goroutine of this package,
-// where nobody could see it, it was recovered.
+// PanicError is why a direction ended if the net.Conn or a callback panicked under it. Where a call
+// of ours was on the stack, the panic went on to its caller, and others get this error without
+// Value. In a goroutine of this package, where nobody could see it, it was recovered.
 type PanicError struct {
 	Value any    // of the panic, if it was recovered
 	Stack []byte // of it

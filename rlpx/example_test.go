@@ -135,7 +135,8 @@ func ExampleSendAll() {
 	// a new block <nil>
 }
 
-// One message to many peers, until all have it. Where no peer may hold that up, use WriteAll with a context.
+// One message to many peers, until all have it. Where no peer may hold that up, use WriteAll with a
+// context.
 func ExampleBroadcast() {
 	var conns []*rlpx.Conn
 	received := make(chan string)

@@ -48,8 +48,9 @@ func closeAtOnce(c *Conn) {
 	wg.Wait()
 }
 
-// Close, from many goroutines at once, while each kind of call is blocked: the call returns net.ErrClosed, whatever
-// else waits for its turn too, the net.Conn is closed once, and goroutines and buffers come back.
+// Close, from many goroutines at once, while each kind of call is blocked: the call returns
+// net.ErrClosed, whatever else waits for its turn too, the net.Conn is closed once, and goroutines
+// and buffers come back.
 func TestCloseDuringCalls(t *testing.T) {
 	for _, kind := range kindsOfConn {
 		for _, way := range writingWays {
@@ -179,8 +180,9 @@ func TestCloseDuringHandshake(t *testing.T) {
 	}
 }
 
-// Broadcasts over many connections which are closed, by either end and by resets, at any moment: every Broadcast
-// returns, a peer that is closed gets whole messages before the end and nothing else, and nothing is left behind.
+// Broadcasts over many connections which are closed, by either end and by resets, at any moment:
+// every Broadcast returns, a peer that is closed gets whole messages before the end and nothing
+// else, and nothing is left behind.
 func TestBroadcastWhileConnsClose(t *testing.T) {
 	rounds := 12
 	if raceEnabled {

@@ -18,8 +18,8 @@ import (
 
 // These tests break connections in every way of using them, and count buffers.
 
-// checkBuffers fails the test at its end if buffers that were lent meanwhile did not come back. Call it before what
-// closes connections: cleanups run in the opposite order.
+// checkBuffers fails the test at its end if buffers that were lent meanwhile did not come back.
+// Call it before what closes connections: cleanups run in the opposite order.
 func checkBuffers(t testing.TB) {
 	t.Helper()
 	tracker := bufpool.Track()
@@ -31,7 +31,8 @@ func checkBuffers(t testing.TB) {
 	})
 }
 
-// giveBack has a connection that was closed give back what it lends to its reader, which the next Read does.
+// giveBack has a connection that was closed give back what it lends to its reader, which the next
+// Read does.
 func giveBack(t testing.TB, c *Conn) {
 	t.Helper()
 	c.Close()
@@ -62,9 +63,9 @@ var writingWays = []struct {
 	}},
 }
 
-// A net.Conn that fails at byte k of what is written, or takes less than it was given and says nothing: whichever way
-// of writing meets that, the first error is permanent for all of them, nothing touches the net.Conn any more, and
-// no buffer is lost.
+// A net.Conn that fails at byte k of what is written, or takes less than it was given and says
+// nothing: whichever way of writing meets that, the first error is permanent for all of them,
+// nothing touches the net.Conn any more, and no buffer is lost.
 func TestFaultyWrites(t *testing.T) {
 	fault := errors.New("fault of the net.Conn")
 	timeout := &net.OpError{Op: "write", Err: os.ErrDeadlineExceeded}
@@ -123,8 +124,8 @@ func TestFaultyWrites(t *testing.T) {
 	}
 }
 
-// The same for reading: at every byte of a session an error, alone or with the last bytes. What was whole before comes out, and
-// then nothing is held.
+// The same for reading: at every byte of a session an error, alone or with the last bytes. What was
+// whole before comes out, and then nothing is held.
 func TestFaultyReads(t *testing.T) {
 	fault := errors.New("fault of the net.Conn")
 	sizes := []int{0, 10, 300, 5000}
@@ -187,8 +188,8 @@ func TestFaultyReads(t *testing.T) {
 	}
 }
 
-// One Broadcast over connections of which each breaks in its own way, or stalls until it is closed: the others get
-// the message, each broken one has its own error, and no buffer is lost.
+// One Broadcast over connections of which each breaks in its own way, or stalls until it is closed:
+// the others get the message, each broken one has its own error, and no buffer is lost.
 func TestBroadcastOverFaultyConns(t *testing.T) {
 	rlpxtest.CheckGoroutines(t)
 	fault := errors.New("fault of the net.Conn")

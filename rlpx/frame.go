@@ -19,7 +19,8 @@ const (
 	// headerWire is a header as it travels, with its MAC.
 	headerWire = headerSize + mac.Size
 
-	// maxUint24 bounds the frame data, since its size is a 24-bit number, and the plain message (EIP-706).
+	// maxUint24 bounds the frame data, since its size is a 24-bit number, and the plain message
+	// (EIP-706).
 	maxUint24 = 1<<24 - 1
 )
 

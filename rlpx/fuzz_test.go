@@ -13,10 +13,10 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// FuzzFrameStream reads a stream of frames with correct MACs and arbitrary content. The input is a series of
-// frames: one byte of options, thirteen of header data, two of length, the frame data.
-// What comes back must be what the rules say of each frame, whatever the pieces
-// in which it is delivered; with a byte damaged nothing after it may come back.
+// FuzzFrameStream reads a stream of frames with correct MACs and arbitrary content. The input is a
+// series of frames: one byte of options, thirteen of header data, two of length, the frame data.
+// What comes back must be what the rules say of each frame, whatever the pieces in which it is
+// delivered; with a byte damaged nothing after it may come back.
 func FuzzFrameStream(f *testing.F) {
 	f.Add([]byte{}, uint16(0), uint32(0))
 	f.Add(append(make([]byte, 14), 0, 3, 0x80, 1, 2), uint16(1), uint32(0))
@@ -97,8 +97,8 @@ func rules(frame []byte, snappyOn bool) (code uint64, data []byte, bad bool) {
 	return code, data, err != nil
 }
 
-// FuzzPayloadSnappy reads one message with an arbitrary payload, compressed and raw. Decompression agrees with the
-// library's, keeps the limit, and what is accepted can be written and read again.
+// FuzzPayloadSnappy reads one message with an arbitrary payload, compressed and raw. Decompression
+// agrees with the library's, keeps the limit, and what is accepted can be written and read again.
 func FuzzPayloadSnappy(f *testing.F) {
 	for _, seed := range [][]byte{
 		{}, {0x00}, {0x01, 0x00, 0xC0}, {0x02, 0x04, 0xC1, 0x04}, {0xC1, 0x04}, {0x04}, {0x80, 0x80, 0x80, 0x08},

@@ -12,9 +12,9 @@ import (
 
 const gethModule = "github.com/ethereum/go-ethereum"
 
-// newerThanGeth are the modules that we require in a newer version than go-ethereum does, each with the
-// symbol that older versions lack. It is empty, and should stay so: whoever puts this library into a client
-// gets our versions.
+// newerThanGeth are the modules that we require in a newer version than go-ethereum does, each with
+// the symbol that older versions lack. It is empty, and should stay so: whoever puts this library
+// into a client gets our versions.
 var newerThanGeth = map[string]string{}
 
 // goMod is what these tests need of a go.mod.
@@ -73,10 +73,10 @@ func expectSame(t *testing.T, got, want goMod) {
 	}
 }
 
-// TestRequiresNothingNewer keeps the versions in our go.mod at those of go-ethereum's own. They cannot be older, since
-// go-ethereum is among our dependencies, so they are the same. One that is newer rises in every client
-// that this library is put into, and x/crypto has no openpgp any more since v0.59, without which go-ethereum's build tool
-// does not compile.
+// TestRequiresNothingNewer keeps the versions in our go.mod at those of go-ethereum's own. They
+// cannot be older, since go-ethereum is among our dependencies, so they are the same. One that is
+// newer rises in every client that this library is put into, and x/crypto has no openpgp any more
+// since v0.59, without which go-ethereum's build tool does not compile.
 func TestRequiresNothingNewer(t *testing.T) {
 	ours := readGoMod(t, filepath.Join("..", "go.mod"))
 	file := goCommand(t, "list", "-m", "-f", "{{.GoMod}}", gethModule)
@@ -92,8 +92,8 @@ func TestRequiresNothingNewer(t *testing.T) {
 	}
 }
 
-// TestModulesAgree keeps the versions of the nested modules at those of the library. What is tested or measured in
-// one of them is then what the library runs with.
+// TestModulesAgree keeps the versions of the nested modules at those of the library. What is tested
+// or measured in one of them is then what the library runs with.
 func TestModulesAgree(t *testing.T) {
 	root := readGoMod(t, filepath.Join("..", "go.mod"))
 	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// TestImportsRunOneWay keeps the layers apart: what a package of the library may import of the others.
+// TestImportsRunOneWay keeps the layers apart: what a package of the library may import of the
+// others.
 func TestImportsRunOneWay(t *testing.T) {
 	const module = "github.com/go-rlpx/transport"
 	allowed := map[string][]string{
@@ -77,7 +78,8 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// The errno values of package syscall exist on most systems, and not on Plan 9: files that name them have a build tag.
+// The errno values of package syscall exist on most systems, and not on Plan 9: files that name
+// them have a build tag.
 func TestCase_N18_SyscallBehindBuildTags(t *testing.T) {
 	seen := 0
 	for _, dir := range []string{".", "p2p", "../handshake", "../mac", "../internal/bufpool", "../internal/keccak"} {

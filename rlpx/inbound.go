@@ -31,8 +31,8 @@ type inbound struct {
 	slot bool     // holds one
 }
 
-// newInbound is called with a place taken. It calls no method of conn: any of them may wait, also for
-// the peer, such as RemoteAddr where a proxy sends the address ahead.
+// newInbound is called with a place taken. It calls no method of conn: any of them may wait, also
+// for the peer, such as RemoteAddr where a proxy sends the address ahead.
 func newInbound(l *Listener, conn net.Conn) *inbound {
 	in := &inbound{Conn: conn, l: l, closed: make(chan struct{})}
 	in.ctx, in.cancel = context.WithCancelCause(l.ctx)
@@ -82,7 +82,8 @@ func (in *inbound) handshake() (*Conn, error) {
 
 // admit learns who the peer is and asks Allow.
 func (in *inbound) admit(ctx context.Context) error {
-	// Closing the net.Conn is what unblocks its methods. From here on the handshake watches over ctx itself.
+	// Closing the net.Conn is what unblocks its methods. From here on the handshake watches over
+	// ctx itself.
 	defer context.AfterFunc(ctx, func() { in.Close() })()
 	in.addr = in.Conn.RemoteAddr()
 	allow := in.l.cfg.Allow
@@ -98,8 +99,8 @@ func (in *inbound) admit(ctx context.Context) error {
 	return nil
 }
 
-// handOver waits for Accept. The time that it takes is ours, and is not taken from what the peer has
-// for Hello.
+// handOver waits for Accept. The time that it takes is ours, and is not taken from what the peer
+// has for Hello.
 func (in *inbound) handOver(conn *Conn) error {
 	conn.crew = nil
 	left := time.Until(in.deadline)
@@ -145,8 +146,9 @@ func (c *Conn) leaveListener() {
 	}
 }
 
-// authReceived returns with a slot, so that the curve operations, which come next, happen within it. The slot is given
-// back when ack is sent: what is left is one multiplication of eight, and a peer that does not read must not hold a slot.
+// authReceived returns with a slot, so that the curve operations, which come next, happen within
+// it. The slot is given back when ack is sent: what is left is one multiplication of eight, and a
+// peer that does not read must not hold a slot.
 func (in *inbound) authReceived() error {
 	in.stopWaiting()
 	return in.takeSlot()

@@ -149,7 +149,8 @@ func (it *item) release() {
 	it.one[0] = Message{}
 }
 
-// tell tells of the end of an item that is done, and that no goroutine waits for. Afterwards the item is another's.
+// tell tells of the end of an item that is done, and that no goroutine waits for. Afterwards the
+// item is another's.
 func (it *item) tell(out *writeHalf) {
 	switch {
 	case it.cast != nil:

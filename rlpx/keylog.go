@@ -9,8 +9,8 @@ import (
 	"github.com/go-rlpx/transport/handshake"
 )
 
-// logKeys writes the line of a session to the Config's KeyLogWriter. A log that cannot be written must not
-// cost the connection.
+// logKeys writes the line of a session to the Config's KeyLogWriter. A log that cannot be written
+// must not cost the connection.
 func (c *Conn) logKeys(sec *handshake.Secrets) {
 	w := c.cfg.KeyLogWriter
 	if w == nil {
@@ -23,8 +23,8 @@ func (c *Conn) logKeys(sec *handshake.Secrets) {
 	_, _ = io.WriteString(w, line)
 }
 
-// keyLogs serialises the lines of all sessions that share a writer. A writer that blocks must not hold up
-// sessions with another.
+// keyLogs serialises the lines of all sessions that share a writer. A writer that blocks must not
+// hold up sessions with another.
 var keyLogs = keyLogLocks{held: map[any]*keyLogLock{}}
 
 type keyLogLocks struct {

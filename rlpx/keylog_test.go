@@ -39,7 +39,8 @@ func (c *tap) Write(p []byte) (int, error) {
 
 var keyLogLine = regexp.MustCompile(`^RLPX ([0-9a-f]{64}) ([0-9a-f]{64}) ([0-9a-f]{64}) ([0-9a-f]{64}) ([0-9a-f]{64})$`)
 
-// What was recorded of a session and its line of the key log are enough to verify and to decrypt it.
+// What was recorded of a session and its line of the key log are enough to verify and to decrypt
+// it.
 func TestKeyLogOpensACapture(t *testing.T) {
 	clientKey, serverKey := newKey(t), newKey(t)
 	var clientLog, serverLog bytes.Buffer
@@ -90,7 +91,8 @@ func TestKeyLogOpensACapture(t *testing.T) {
 	if !bytes.Equal(auth[3:35], x) {
 		t.Errorf("the line belongs to %x, the session is %x", x, auth[3:35])
 	}
-	// The MAC states of the specification: keccak256(mac-secret ^ the other's nonce ‖ one's own packet).
+	// The MAC states of the specification: keccak256(mac-secret ^ the other's nonce ‖ one's own
+	// packet).
 	seed := func(nonce, packet []byte) []byte {
 		s := make([]byte, 32)
 		for i := range s {
@@ -127,7 +129,8 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 	return 0, errors.New("disk full")
 }
 
-// A key log that cannot be written costs nobody the connection, and a handshake that fails logs nothing.
+// A key log that cannot be written costs nobody the connection, and a handshake that fails logs
+// nothing.
 func TestKeyLogFailures(t *testing.T) {
 	key := newKey(t)
 	log := new(failingWriter)
@@ -205,8 +208,8 @@ func TestKeyLogSharedByManySessions(t *testing.T) {
 	}
 }
 
-// A key log that blocks holds up the handshakes that write to it, and no other: not with another writer, and not
-// with another writer of the same type, comparable or not.
+// A key log that blocks holds up the handshakes that write to it, and no other: not with another
+// writer, and not with another writer of the same type, comparable or not.
 func TestCase_N16_BlockedKeyLog(t *testing.T) {
 	for name, writers := range map[string][2]io.Writer{
 		"pointers": {&blockedLog{}, &blockedLog{}},

@@ -73,7 +73,8 @@ func TestSetReadLimit(t *testing.T) {
 	})
 }
 
-// Limits out of range mean the protocol's own, and a limit of nothing still lets empty messages through.
+// Limits out of range mean the protocol's own, and a limit of nothing still lets empty messages
+// through.
 func TestMessageLimits(t *testing.T) {
 	for _, tc := range []struct {
 		cfg  Config

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// sources are the files of some packages that are not tests, parsed. Directories are relative to this one.
+// sources are the files of some packages that are not tests, parsed. Directories are relative to
+// this one.
 func sources(t *testing.T, dirs ...string) (*token.FileSet, map[string]*ast.File) {
 	t.Helper()
 	fset, files := token.NewFileSet(), map[string]*ast.File{}
@@ -82,7 +83,8 @@ func lastName(e ast.Expr) string {
 
 var secretName = regexp.MustCompile(`(?i)(tag|mac|digest|hmac|want|sum|secret|shared)$`)
 
-// Tags are compared in constant time: by crypto/subtle, in the places that are known, and by nothing else.
+// Tags are compared in constant time: by crypto/subtle, in the places that are known, and by
+// nothing else.
 func TestCase_H23_TagsAreComparedInConstantTime(t *testing.T) {
 	fset, files := sources(t, "../handshake", "../mac", ".", "p2p")
 	var compared []string
@@ -126,8 +128,8 @@ func TestCase_H23_TagsAreComparedInConstantTime(t *testing.T) {
 	}
 }
 
-// One constant says how small an encrypted packet can be, and every way to decrypt one looks at it before it slices
-// anything: decrypt and the driver, by checkSize.
+// One constant says how small an encrypted packet can be, and every way to decrypt one looks at it
+// before it slices anything: decrypt and the driver, by checkSize.
 func TestCase_H5_OneMinimum(t *testing.T) {
 	fset, files := sources(t, "../handshake")
 	uses := map[string][]string{} // of eciesOverhead, checkSize, decrypt and ctr.xor, by function
@@ -148,7 +150,8 @@ func TestCase_H5_OneMinimum(t *testing.T) {
 						uses[fun] = append(uses[fun], name)
 					}
 				case *ast.BasicLit:
-					// The sums that others got wrong: without the IV, without R, with a key for a tag.
+					// The sums that others got wrong: without the IV, without R, with a key for a
+					// tag.
 					if n.Kind == token.INT && slices.Contains([]string{"113", "97", "81", "112", "99"}, n.Value) {
 						t.Errorf("%s: the number %s", fset.Position(n.Pos()), n.Value)
 					}

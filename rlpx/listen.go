@@ -31,15 +31,16 @@ const (
 //
 // # What is bounded by what
 //
-// A connection takes one of Config.MaxPending places from the moment it comes out of the inner listener
-// until Accept returns it. Config.HandshakeTimeout bounds its handshake from that same moment on.
+// A connection takes one of Config.MaxPending places from the moment it comes out of the inner
+// listener until Accept returns it. Config.HandshakeTimeout bounds its handshake from that same
+// moment on.
 //
 // Waiting for a peer costs a place, and no more. Only when the whole auth packet is there does a
-// handshake take one of Config.MaxHandshakes slots, for the curve operations, and
-// it gives that back before it writes ack. Nothing that a peer does or fails to do
-// therefore occupies a slot for longer than our own computing takes, and peers that
-// stall delay nobody. When they fill all places, the one that has waited longest makes room. That is not
-// per address; a Config.Allow that counts connections by address, with OnError, is.
+// handshake take one of Config.MaxHandshakes slots, for the curve operations, and it gives that
+// back before it writes ack. Nothing that a peer does or fails to do therefore occupies a slot for
+// longer than our own computing takes, and peers that stall delay nobody. When they fill all
+// places, the one that has waited longest makes room. That is not per address; a Config.Allow that
+// counts connections by address, with OnError, is.
 //
 // # Goroutines
 //
@@ -129,10 +130,10 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// Close ends the listener: it closes the inner listener and every connection
-// that Accept has not returned, and waits until all goroutines have ended, but for those that are in a callback: these end
-// when that returns. So every callback of the Config may call Close. It may be
-// called more than once and at any time; every call returns what closing the inner listener returned.
+// Close ends the listener: it closes the inner listener and every connection that Accept has not
+// returned, and waits until all goroutines have ended, but for those that are in a callback: these
+// end when that returns. So every callback of the Config may call Close. It may be called more than
+// once and at any time; every call returns what closing the inner listener returned.
 func (l *Listener) Close() error {
 	l.end(net.ErrClosed)
 	l.crew.wait()
@@ -207,8 +208,8 @@ func isTemporary(err error) bool {
 	return errors.As(err, &t) && t.Temporary()
 }
 
-// admit starts the handshake of a new connection. Whatever may wait for the peer or for a callback happens in
-// the connection's own goroutine.
+// admit starts the handshake of a new connection. Whatever may wait for the peer or for a callback
+// happens in the connection's own goroutine.
 func (l *Listener) admit(conn net.Conn) {
 	if !l.takePlace() {
 		l.crew.start(func() { l.turnAway(conn) })

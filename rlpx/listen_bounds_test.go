@@ -206,8 +206,8 @@ func TestCase_D6_TemporaryErrorsBackOff(t *testing.T) {
 	})
 }
 
-// When file descriptors or memory run out, what gives is the connection that has waited longest for its peer. Other
-// errors after which accepting goes on cost nobody a place.
+// When file descriptors or memory run out, what gives is the connection that has waited longest for
+// its peer. Other errors after which accepting goes on cost nobody a place.
 func TestShortageEvictsOldest(t *testing.T) {
 	accepting := func(err error) error {
 		return &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
@@ -291,7 +291,8 @@ func TestEviction(t *testing.T) {
 				t.Fatal("the newest was closed")
 			}
 		}
-		// Good peers between further stalled ones all get in, in no time, while some of those before them are not accepted.
+		// Good peers between further stalled ones all get in, in no time, while some of those
+		// before them are not accepted.
 		start := time.Now()
 		for i := range places {
 			peer, _ := inner.connect("stalled")

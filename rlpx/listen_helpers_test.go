@@ -62,7 +62,8 @@ func (l *pipeListener) Close() error {
 	return nil
 }
 
-// connect returns the peer's end of a new connection and the listener's end. It returns when that is accepted.
+// connect returns the peer's end of a new connection and the listener's end. It returns when that
+// is accepted.
 func (l *pipeListener) connect(addr string) (net.Conn, *watchedConn) {
 	theirs, ours := net.Pipe()
 	watched := &watchedConn{Conn: ours, addr: peerAddr(addr)}

@@ -81,8 +81,8 @@ func TestSlowOnErrorDelaysNobody(t *testing.T) {
 	}
 }
 
-// Calls of OnError are bounded: while MaxPending of them do not return, nothing is accepted. None is lost to that, nor to
-// Close, which does not wait.
+// Calls of OnError are bounded: while MaxPending of them do not return, nothing is accepted. None
+// is lost to that, nor to Close, which does not wait.
 func TestOnErrorCallsAreBounded(t *testing.T) {
 	const places, more = 4, 3
 	for _, tc := range []struct {

@@ -106,7 +106,8 @@ func TestCase_D5_HalfOpenLeavesNothing(t *testing.T) {
 				}
 			}
 			if tc.name == "close" {
-				// All have come out of the inner listener once the last one has; the kernel keeps the order.
+				// All have come out of the inner listener once the last one has; the kernel keeps
+				// the order.
 				full, err := Dial(t.Context(), "tcp", l.Addr().String(), &key.PublicKey, &Config{Key: newKey(t), HandshakeTimeout: time.Hour})
 				if err != nil {
 					t.Fatal(err)
@@ -134,8 +135,8 @@ func TestCase_D5_HalfOpenLeavesNothing(t *testing.T) {
 	}
 }
 
-// A peer with a complete auth that never goes on is the application's: it has a Conn with deadlines. Not accepted,
-// it lasts until Close.
+// A peer with a complete auth that never goes on is the application's: it has a Conn with
+// deadlines. Not accepted, it lasts until Close.
 func TestCase_D5_FullAuthThenNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := newKey(t)
@@ -196,7 +197,8 @@ func TestCase_D5_AckNotTaken(t *testing.T) {
 	})
 }
 
-// Traffic that is not RLPx fails as soon as two bytes say so, without a slot and so without curve operations.
+// Traffic that is not RLPx fails as soon as two bytes say so, without a slot and so without curve
+// operations.
 func TestCase_H25_ForeignTraffic(t *testing.T) {
 	key := newKey(t)
 	for _, tc := range []struct {
@@ -302,7 +304,8 @@ func TestCase_D7_ClosedOnceOnBadAuth(t *testing.T) {
 	}
 }
 
-// A peer that stalls with all but the last byte of the largest auth costs a goroutine and a few KiB.
+// A peer that stalls with all but the last byte of the largest auth costs a goroutine and a few
+// KiB.
 func TestWaitingIsCheap(t *testing.T) {
 	const peers, limit = 500, 24 << 10
 	footprint := func() int {

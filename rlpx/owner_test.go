@@ -10,7 +10,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// The goroutine that was chosen to be the owner is the owner: its context cannot take its item away any more.
+// The goroutine that was chosen to be the owner is the owner: its context cannot take its item away
+// any more.
 func TestChosenItemStaysQueued(t *testing.T) {
 	conn, _, _ := rawOverPipe(t, nil)
 	out := &conn.out
@@ -82,7 +83,8 @@ func TestStatsOfAFailedCall(t *testing.T) {
 	}
 }
 
-// What is queued costs the memory that it holds: the size after compression, and that of a payload which others hold as well.
+// What is queued costs the memory that it holds: the size after compression, and that of a payload
+// which others hold as well.
 func TestCostOfWhatIsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, _, _ := rawOverPipe(t, &Config{SendQueue: 256 << 10})

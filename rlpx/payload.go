@@ -107,7 +107,8 @@ func newSharedPayload(size int) *sharedPayload {
 	return s
 }
 
-// data is data as it goes to connections that compress, or do not. The first call for each makes it.
+// data is data as it goes to connections that compress, or do not. The first call for each makes
+// it.
 func (s *sharedPayload) data(data []byte, compressed bool) []byte {
 	if compressed {
 		if !s.block.Held() {

@@ -7,9 +7,9 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// Pipe returns two connections with each other in memory, for the tests of programs that embed this package. Their
-// handshake is done. Like [net.Pipe], on which they are, a pipe has no buffer: Write waits for Read. The first is
-// the initiator. A Config that is nil or has no Key gets a new one.
+// Pipe returns two connections with each other in memory, for the tests of programs that embed this
+// package. Their handshake is done. Like [net.Pipe], on which they are, a pipe has no buffer: Write
+// waits for Read. The first is the initiator. A Config that is nil or has no Key gets a new one.
 func Pipe(initiator, recipient *Config) (*Conn, *Conn, error) {
 	cfgs := [2]*Config{initiator, recipient}
 	for i, cfg := range cfgs {

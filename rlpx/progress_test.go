@@ -10,7 +10,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// LastWrite moves with every way to write, also with SendAll, which writes to a socket without waiting.
+// LastWrite moves with every way to write, also with SendAll, which writes to a socket without
+// waiting.
 func TestLastWrite(t *testing.T) {
 	ours, theirs := tcpPipe(t)
 	a, b := rlpxtest.NewSecrets(3)
@@ -63,7 +64,8 @@ func TestStatsAmidABatch(t *testing.T) {
 	})
 }
 
-// However small the bound, a connection at rest takes a message, and holds no more than 8 KiB for small ones.
+// However small the bound, a connection at rest takes a message, and holds no more than 8 KiB for
+// small ones.
 func TestSmallestSendQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, _, _ := rawOverPipe(t, &Config{SendQueue: 1})

@@ -20,8 +20,8 @@ import (
 //
 // Whoever adds an item and finds no owner is the owner. It takes what is queued, seals it and
 // writes it with one call, without holding the mutex: it alone touches cipher, MAC and net.Conn.
-// When its own item is done and more is queued, it makes the first goroutine that waits in the queue
-// the owner, or starts a goroutine if nobody waits. An item goes through three states:
+// When its own item is done and more is queued, it makes the first goroutine that waits in the
+// queue the owner, or starts a goroutine if nobody waits. An item goes through three states:
 //
 //	queued  in the queue; a context that ends may take it out
 //	taken   the owner seals or writes it; its bytes are in use
@@ -179,7 +179,8 @@ func (out *writeHalf) finish(own *item, err error) (owner, news bool) {
 }
 
 // end marks items as done, with err unless they have an error of their own, and wakes the
-// goroutines that wait for them, but not for own. It returns those that tell has to follow for. It is called with mu held.
+// goroutines that wait for them, but not for own. It returns those that tell has to follow for. It
+// is called with mu held.
 func (out *writeHalf) end(done items, err error, own *item) (rest items) {
 	for it := done.pop(); it != nil; it = done.pop() {
 		it.state = finished
@@ -197,7 +198,8 @@ func (out *writeHalf) end(done items, err error, own *item) (rest items) {
 	return rest
 }
 
-// unqueue takes it out of the queue and ends it with err, if nobody has taken it and it is not chosen. It is called with mu held.
+// unqueue takes it out of the queue and ends it with err, if nobody has taken it and it is not
+// chosen. It is called with mu held.
 func (out *writeHalf) unqueue(it *item, err error) bool {
 	if it.state != queued || it.chosen {
 		return false
@@ -214,7 +216,8 @@ func (out *writeHalf) cancel(it *item, err error) bool {
 	return out.unqueue(it, err)
 }
 
-// abandon ends writing when its owner gives up in a panic. It reports whether err is the error that ended writing.
+// abandon ends writing when its owner gives up in a panic. It reports whether err is the error that
+// ended writing.
 func (out *writeHalf) abandon(own *item, err *PanicError) (news bool) {
 	out.buf = bufpool.Buffer{} // who panicked may still use it
 	out.watchdog.end()         // the call that panicked is not under way any more
@@ -226,7 +229,8 @@ func (out *writeHalf) abandon(own *item, err *PanicError) (news bool) {
 func (out *writeHalf) waiting() bool { return out.control.first != nil || out.queue.first != nil }
 
 // pass ends the ownership of the caller. The next owner is the first goroutine that waits in the
-// queue. If nobody does, pass reports true: the caller has to start one, without mu. It is called with mu held.
+// queue. If nobody does, pass reports true: the caller has to start one, without mu. It is called
+// with mu held.
 func (out *writeHalf) pass() (drain bool) {
 	if !out.waiting() {
 		out.owned = false
@@ -245,8 +249,8 @@ func (out *writeHalf) pass() (drain bool) {
 	return true
 }
 
-// fail makes err the error that ended writing, unless there is one. It reports whether it did, which
-// the caller has to tell the Trace once mu is free. It is called with mu held.
+// fail makes err the error that ended writing, unless there is one. It reports whether it did,
+// which the caller has to tell the Trace once mu is free. It is called with mu held.
 func (out *writeHalf) fail(err error) (news bool) {
 	if out.err != nil {
 		return false

@@ -10,9 +10,10 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// FuzzQueue compares the queue with a simple model, for any interleaving of calls with the calls on the net.Conn: what
-// arrives is what its caller was told is sent, once, whole, and in the order of the calls, but for control, which
-// never comes later than what was queued before it, apart from what was being sent.
+// FuzzQueue compares the queue with a simple model, for any interleaving of calls with the calls on
+// the net.Conn: what arrives is what its caller was told is sent, once, whole, and in the order of
+// the calls, but for control, which never comes later than what was queued before it, apart from
+// what was being sent.
 func FuzzQueue(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 5, 5, 5})
 	f.Add([]byte{0, 1, 2, 3, 4, 6, 5, 0, 2, 3, 6, 5, 5})

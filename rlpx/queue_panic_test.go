@@ -34,8 +34,8 @@ func panicking(t *testing.T, at int, trace *Trace) (conn *Conn, release func()) 
 	return conn, sync.OnceFunc(func() { close(gate) })
 }
 
-// A panic of the net.Conn reaches the caller whose goroutine it is in. Everybody else gets an error,
-// at once and for ever, and nothing hangs.
+// A panic of the net.Conn reaches the caller whose goroutine it is in. Everybody else gets an
+// error, at once and for ever, and nothing hangs.
 func TestCase_N13_PanicOfTheNetConn(t *testing.T) {
 	for name, first := range map[string]func(c *Conn){
 		"Write":        func(c *Conn) { c.Write(1, []byte("x")) },
@@ -180,7 +180,8 @@ func TestCase_N13_PanicInABroadcast(t *testing.T) {
 	}
 }
 
-// A panic in any callback of a Trace reaches the caller; the writing half has failed then, and Close works.
+// A panic in any callback of a Trace reaches the caller; the writing half has failed then, and
+// Close works.
 func TestCase_N13_PanicInTraceCallbacks(t *testing.T) {
 	fault := func() { panic("fault") }
 	for name, trace := range map[string]*Trace{

@@ -403,8 +403,8 @@ type noDeadlines struct{ net.Conn }
 func (*noDeadlines) SetDeadline(time.Time) error      { return nil }
 func (*noDeadlines) SetWriteDeadline(time.Time) error { return nil }
 
-// SendAll and WriteAll give each target its own code, an error where there is no connection, and the message to
-// all others, idle or busy, compressed or not, whatever its size.
+// SendAll and WriteAll give each target its own code, an error where there is no connection, and
+// the message to all others, idle or busy, compressed or not, whatever its size.
 func TestTargets(t *testing.T) {
 	for _, size := range []int{0, 100, 20 << 10, 300 << 10, 3 << 19} {
 		for _, wait := range []bool{false, true} {

@@ -93,9 +93,9 @@ func (in *readHalf) release() {
 // size that the data had on the wire. data is valid until the next call and
 // never nil without an error.
 //
-// The end of the connection between two frames is io.EOF, inside a frame
-// io.ErrUnexpectedEOF. An expired deadline loses nothing: call Read again. If the payload cannot be decompressed
-// or is too large, the code is returned with the error.
+// The end of the connection between two frames is io.EOF, inside a frame io.ErrUnexpectedEOF. An
+// expired deadline loses nothing: call Read again. If the payload cannot be decompressed or is too
+// large, the code is returned with the error.
 func (c *Conn) Read() (code uint64, data []byte, wireSize int, err error) {
 	if err := c.mustBeEstablished("Read"); err != nil {
 		return 0, nil, 0, err

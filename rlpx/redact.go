@@ -7,8 +7,8 @@ import (
 	"github.com/go-rlpx/transport/handshake"
 )
 
-// What must not be left in memory, and what package fmt prints of values that hold secrets. A Format method
-// covers every verb, %#v and %d among them, which a String method would not.
+// What must not be left in memory, and what package fmt prints of values that hold secrets. A
+// Format method covers every verb, %#v and %d among them, which a String method would not.
 
 // testHookWiped, when a test sets it, is given the secrets of a handshake once they are wiped.
 var testHookWiped func(sec *handshake.Secrets)

@@ -13,8 +13,8 @@ import (
 	"github.com/go-rlpx/transport/internal/bufpool"
 )
 
-// What a message took from the pool is back when the message is written, or when the connection ended
-// before, whether one connection had it or several shared it.
+// What a message took from the pool is back when the message is written, or when the connection
+// ended before, whether one connection had it or several shared it.
 func TestBuffersOfMessagesComeBack(t *testing.T) {
 	data := make([]byte, 100<<10)
 	ways := map[string]func(conns []*Conn){
@@ -92,8 +92,9 @@ func (c *askedContext) Err() error {
 	return c.Context.Err()
 }
 
-// Who waits returns only when the function that its context has started is through, since that refers
-// to what is used for another message next. On one processor, the goroutine that is woken last runs first.
+// Who waits returns only when the function that its context has started is through, since that
+// refers to what is used for another message next. On one processor, the goroutine that is woken
+// last runs first.
 func TestWaitsForFunctionOfContext(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for name, kind := range map[string]func(c *Conn, it *item) (wait func(context.Context), mu *sync.Mutex, end func()){

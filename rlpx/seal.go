@@ -128,7 +128,8 @@ func (out *writeHalf) encrypt(dst []byte, m outgoing) (frame []byte, wire int) {
 		out.encryptRest(frame[headerWire+blockSize:len(frame)-mac.Size], m.data[head:])
 		return frame, len(m.data)
 	}
-	// The payload is put into its place, by the encoder if it is to be compressed, and encrypted there.
+	// The payload is put into its place, by the encoder if it is to be compressed, and encrypted
+	// there.
 	body := dst[headerWire:]
 	n := len(rlp.AppendUint64(body[:0], m.code))
 	if m.compress {
@@ -270,8 +271,8 @@ func (c *Conn) flush() error {
 	return err
 }
 
-// tryFlush writes what of the sealed frames goes without waiting. It reports whether that was all. What
-// is left stays in the buffer, for flush.
+// tryFlush writes what of the sealed frames goes without waiting. It reports whether that was all.
+// What is left stays in the buffer, for flush.
 func (c *Conn) tryFlush() (all bool, err error) {
 	out := &c.out
 	if c.socket == nil {

@@ -105,8 +105,8 @@ func (c *Conn) runHandshake(ctx context.Context, key *ecdsa.PrivateKey, traced *
 	return steps.Respond(ctx, handshakeConn{c}, key, c.cfg.Rand, verify)
 }
 
-// handshakeSteps are the callbacks for those who want to know how far the handshake is: the Listener
-// that the connection came from, and the Trace.
+// handshakeSteps are the callbacks for those who want to know how far the handshake is: the
+// Listener that the connection came from, and the Trace.
 func (c *Conn) handshakeSteps(traced *tracedHandshake) (steps handshake.Steps) {
 	in, _ := c.conn.(*inbound)
 	if in == nil && traced == nil {

@@ -54,7 +54,8 @@ func (l *keyLog) secrets(t *testing.T) map[string][]byte {
 	return secrets
 }
 
-// loggedPair returns both ends of a connection, the secrets of its session, and the static keys among them.
+// loggedPair returns both ends of a connection, the secrets of its session, and the static keys
+// among them.
 func loggedPair(t *testing.T) (a, b *Conn, secrets map[string][]byte) {
 	t.Helper()
 	keyA, keyB := newKey(t), newKey(t)
@@ -80,8 +81,9 @@ func loggedPair(t *testing.T) (a, b *Conn, secrets map[string][]byte) {
 	return a, b, secrets
 }
 
-// What the handshake handed over is wiped once the session has it, and the session holds the secrets nowhere but in its
-// ciphers' key schedules and MAC states. The caller's own secrets are left alone.
+// What the handshake handed over is wiped once the session has it, and the session holds the
+// secrets nowhere but in its ciphers' key schedules and MAC states. The caller's own secrets are
+// left alone.
 func TestSecretsAreWiped(t *testing.T) {
 	var mu sync.Mutex
 	var wiped []*handshake.Secrets
@@ -150,8 +152,9 @@ func dirtyBuffers(marker []byte) (dirty int) {
 	return dirty
 }
 
-// No buffer goes back to the pool with plaintext in it: not with a message that was read or written, a damaged or a
-// refused one, half a frame, or the rest that the compressor leaves behind its block.
+// No buffer goes back to the pool with plaintext in it: not with a message that was read or
+// written, a damaged or a refused one, half a frame, or the rest that the compressor leaves behind
+// its block.
 func TestPooledBuffersHoldNoPlaintext(t *testing.T) {
 	marker := []byte("this must not be seen by others!")
 	text := bytes.Repeat(marker, 100_000/len(marker))

@@ -11,17 +11,18 @@ import (
 // DefaultSendQueue is what a connection keeps for [Conn.Send] if its Config does not say.
 const DefaultSendQueue = 2 << 20
 
-// ErrQueueFull is what [Conn.Send] and the like return for a message that the queue has no room for. The
-// peer reads slower than messages are sent to it. Nothing was changed.
+// ErrQueueFull is what [Conn.Send] and the like return for a message that the queue has no room
+// for. The peer reads slower than messages are sent to it. Nothing was changed.
 var ErrQueueFull = errors.New("rlpx: send queue is full")
 
-// Send queues a message and returns. data is copied, or compressed, before. Whoever has several peers and
-// must not wait for one of them uses Send; what is sent to a peer that does not read is bounded by
-// Config.SendQueue, over which Send returns [ErrQueueFull]. To wait for room instead, use Write:
-// it takes its turn behind what is queued.
+// Send queues a message and returns. data is copied, or compressed, before. Whoever has several
+// peers and must not wait for one of them uses Send; what is sent to a peer that does not read is
+// bounded by Config.SendQueue, over which Send returns [ErrQueueFull]. To wait for room instead,
+// use Write: it takes its turn behind what is queued.
 //
 // Messages of Send and Write leave in the order of the calls. That a message was queued does not
-// say that it will be written: the connection may fail, of which later calls and Trace.WriteFailed tell.
+// say that it will be written: the connection may fail, of which later calls and Trace.WriteFailed
+// tell.
 func (c *Conn) Send(code uint64, data []byte) error {
 	m, block, err := c.outgoing("Send", code, data)
 	if err != nil {
@@ -37,9 +38,9 @@ func (c *Conn) Send(code uint64, data []byte) error {
 	return c.post(c.blockItem(m, block), m)
 }
 
-// SendControl is Send for the messages of a protocol's control, such as Ping: it goes ahead of all that is
-// queued, though not into the middle of a frame, and has bounds of its own. A message is refused with [ErrQueueFull] while one
-// with the same code is queued, or when maxControl bytes are.
+// SendControl is Send for the messages of a protocol's control, such as Ping: it goes ahead of all
+// that is queued, though not into the middle of a frame, and has bounds of its own. A message is
+// refused with [ErrQueueFull] while one with the same code is queued, or when maxControl bytes are.
 func (c *Conn) SendControl(code uint64, data []byte) error {
 	m, block, err := c.outgoing("SendControl", code, data)
 	if err != nil {
@@ -66,8 +67,8 @@ const (
 	maxControl = 16 << 10
 )
 
-// outgoing makes a message that is to outlive the call, but for the copy of what is not compressed. It is
-// in block, if that is held.
+// outgoing makes a message that is to outlive the call, but for the copy of what is not compressed.
+// It is in block, if that is held.
 func (c *Conn) outgoing(method string, code uint64, data []byte) (m outgoing, block bufpool.Buffer, err error) {
 	if err := c.mustBeEstablished(method); err != nil {
 		return m, block, err

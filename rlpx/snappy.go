@@ -28,7 +28,8 @@ const encodeOverrun = 16
 // maxCodeLen is the longest message code: a 64-bit RLP integer.
 const maxCodeLen = 9
 
-// encode writes the block for data to dst, which is at least snappy.MaxEncodedLen long, and returns its length.
+// encode writes the block for data to dst, which is at least snappy.MaxEncodedLen long, and returns
+// its length.
 func encode(dst, data []byte) int { return len(snappy.Encode(dst, data)) }
 
 // compress returns the block for data as the first n bytes of a buffer that

@@ -23,11 +23,12 @@ var (
 	soakSeed  = flag.Uint64("soak.seed", 0, "what TestSoak does; 0 for a random one")
 )
 
-// TestSoak keeps connections to one Listener up over slow and lossy links. On each, both ends write messages of mixed
-// sizes from several goroutines, by every way of writing that there is, and the listening end broadcasts. Sessions
-// end by agreement, by a Close from nowhere or by a reset, and others take their place. Every message is accounted for:
-// of each stream of messages exactly those that were written arrive, in their order, up to the last one where the
-// session ended by agreement. Nothing is left behind.
+// TestSoak keeps connections to one Listener up over slow and lossy links. On each, both ends write
+// messages of mixed sizes from several goroutines, by every way of writing that there is, and the
+// listening end broadcasts. Sessions end by agreement, by a Close from nowhere or by a reset, and
+// others take their place. Every message is accounted for: of each stream of messages exactly those
+// that were written arrive, in their order, up to the last one where the session ended by
+// agreement. Nothing is left behind.
 //
 //	go test ./rlpx -run TestSoak -v -soak 5m -soak.conns 200
 func TestSoak(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// smallBuffers keeps what the system holds of a connection small, so that links are what holds up writers.
+// smallBuffers keeps what the system holds of a connection small, so that links are what holds up
+// writers.
 type smallBuffers struct{ net.Listener }
 
 const soakBuffer = 32 << 10
@@ -64,8 +65,8 @@ func (s *soak) connect(ss *soakSession, r *rand.Rand) (net.Conn, error) {
 	return ours, nil
 }
 
-// failed is told of every error. A session that nobody disturbed has none, and no session ever has one that
-// blames the peer.
+// failed is told of every error. A session that nobody disturbed has none, and no session ever has
+// one that blames the peer.
 func (s *soak) failed(ss *soakSession, what string, err error) {
 	if !ss.disturbed.Load() || errors.Is(err, ErrAuthentication) || errors.Is(err, ErrProtocol) || errors.Is(err, ErrMessageTooBig) {
 		s.t.Errorf("session %d: %s: %v", ss.id, what, err)
@@ -185,8 +186,8 @@ func (s *soak) broadcastForever(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// read takes all that an end receives, with deadlines now and then that expire anywhere. It calls onBye, if not nil, when the
-// other end has said that nothing more will come.
+// read takes all that an end receives, with deadlines now and then that expire anywhere. It calls
+// onBye, if not nil, when the other end has said that nothing more will come.
 func (s *soak) read(ss *soakSession, end *soakEnd, r *rand.Rand, onBye func()) {
 	bye := false
 	for {

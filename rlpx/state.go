@@ -36,8 +36,8 @@ type ConnectionState struct {
 	// Snappy says that messages are compressed in both directions. See [Conn.SetSnappy].
 	Snappy bool
 
-	// LastWrite is when a call on the net.Conn last wrote something while there was a write timeout, zero
-	// if there was none. See [Conn.SetWriteTimeout].
+	// LastWrite is when a call on the net.Conn last wrote something while there was a write
+	// timeout, zero if there was none. See [Conn.SetWriteTimeout].
 	LastWrite time.Time
 
 	Stats Stats
@@ -53,11 +53,12 @@ type Stats struct {
 
 	// Runs of the Keccak permutation for the MACs of each direction, which is most of what a frame
 	// costs: four for the smallest, and one for each 136 bytes. Whether they ran alone or beside
-	// others is the next counters' concern. Zero for a hash of [Secrets] that only knows its own methods.
+	// others is the next counters' concern. Zero for a hash of [Secrets] that only knows its own
+	// methods.
 	PermutationsRead, PermutationsWritten uint64
 
-	// Pieces of long frames that were hashed in one pass with those of other connections, and
-	// how many lanes were busy in these passes, all of them together: SharedLanes / SharedPieces is how
+	// Pieces of long frames that were hashed in one pass with those of other connections, and how
+	// many lanes were busy in these passes, all of them together: SharedLanes / SharedPieces is how
 	// many lanes a piece shared on average, its own included. Zero without Config.SharedHashing.
 	// See [SharedHashing] for the process as a whole.
 	SharedPiecesRead, SharedPiecesWritten uint64
@@ -65,7 +66,8 @@ type Stats struct {
 }
 
 // SharedHashing returns what the process did so far in the queue in which connections with
-// Config.SharedHashing hash together when they are busy at the same time, and whether they do at the moment.
+// Config.SharedHashing hash together when they are busy at the same time, and whether they do at
+// the moment.
 func SharedHashing() mac.QueueStats { return mac.Queue() }
 
 // ConnectionState returns the state of the connection. It never waits for a

@@ -186,8 +186,8 @@ func TestCloseWriteAfterWriters(t *testing.T) {
 	}
 }
 
-// An error that comes with bytes is told when they are used up, even if the net.Conn does not repeat it; a
-// timeout that comes with bytes is none.
+// An error that comes with bytes is told when they are used up, even if the net.Conn does not
+// repeat it; a timeout that comes with bytes is none.
 func TestErrorTogetherWithBytes(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	for _, tc := range []struct {

@@ -8,29 +8,29 @@ import "time"
 //
 // # What a callback may do
 //
-// Callbacks are called by the goroutine that does the work, in the middle of it, so that a callback that takes its
-// time holds up that direction. They must not read from or write to any connection, nor call
-// CloseWrite or a handshake, which may wait for themselves. Everything else on the connection is allowed: Close,
-// ConnectionState, SetSnappy, limits, deadlines, addresses, and Send, which does not wait. A callback that panics ends
-// its direction: see [PanicError].
+// Callbacks are called by the goroutine that does the work, in the middle of it, so that a callback
+// that takes its time holds up that direction. They must not read from or write to any connection,
+// nor call CloseWrite or a handshake, which may wait for themselves. Everything else on the
+// connection is allowed: Close, ConnectionState, SetSnappy, limits, deadlines, addresses, and Send,
+// which does not wait. A callback that panics ends its direction: see [PanicError].
 //
-// One Trace serves many connections at once, and both directions of each, so callbacks must be safe for
-// concurrent use. Calling them allocates nothing.
+// One Trace serves many connections at once, and both directions of each, so callbacks must be safe
+// for concurrent use. Calling them allocates nothing.
 //
 // # Order
 //
 // The callbacks of a handshake come one after the other, and return before the handshake does.
 // Those of the reading direction do, too, within the calls of Read.
 //
-// In the writing direction FrameWritten is called for one frame at a time, in the order of the wire,
-// whoever writes it and with whatever method. So is Flushed for one call on the net.Conn at a time, and the two do not
-// overlap. The FrameWritten of a frame always returns before the Flushed that counts it is called. WriteFailed may
-// overlap with either.
+// In the writing direction FrameWritten is called for one frame at a time, in the order of the
+// wire, whoever writes it and with whatever method. So is Flushed for one call on the net.Conn at a
+// time, and the two do not overlap. The FrameWritten of a frame always returns before the Flushed
+// that counts it is called. WriteFailed may overlap with either.
 type Trace struct {
 	// AuthSent and AckReceived are called for an initiator, AuthReceived and AckSent for a
-	// recipient: when the call of Write with the whole packet, or that of Read with the last byte of it, has
-	// returned. What was received is not yet decrypted then. In a Listener they may hold one of
-	// Config.MaxHandshakes slots, as VerifyPeer does.
+	// recipient: when the call of Write with the whole packet, or that of Read with the last byte
+	// of it, has returned. What was received is not yet decrypted then. In a Listener they may hold
+	// one of Config.MaxHandshakes slots, as VerifyPeer does.
 	AuthSent, AuthReceived, AckSent, AckReceived func(c *Conn, step TraceStep)
 
 	// HandshakeDone is called once, when a handshake has succeeded or failed, with what it took
@@ -47,15 +47,15 @@ type Trace struct {
 	// once, or with other frames. WriteBatch and Broadcast report each of their frames.
 	FrameWritten func(c *Conn, frame TraceFrame)
 
-	// Flushed is called after each call of Write on the net.Conn, by whoever made it, which
-	// may be for the frames of others. The end of a handshake comes first: its packets are not reported here.
+	// Flushed is called after each call of Write on the net.Conn, by whoever made it, which may be
+	// for the frames of others. The end of a handshake comes first: its packets are not reported
+	// here.
 	Flushed func(c *Conn, flush TraceFlush)
 
 	// ReadFailed and WriteFailed are called with the first fatal error of each direction, which all
-	// later calls return. That is io.EOF when the peer has hung up, and net.ErrClosed when a call finds that
-	// the connection was closed on our side. Where no call comes, nothing is reported. A read
-	// timeout and a message that is too large to be sent are not fatal. The error
-	// may be kept.
+	// later calls return. That is io.EOF when the peer has hung up, and net.ErrClosed when a call
+	// finds that the connection was closed on our side. Where no call comes, nothing is reported. A
+	// read timeout and a message that is too large to be sent are not fatal. The error may be kept.
 	ReadFailed, WriteFailed func(c *Conn, err error)
 }
 
@@ -63,9 +63,10 @@ type Trace struct {
 type TraceStep struct {
 	Size int // of the packet, in bytes, with its prefix
 
-	// Took is the time since the step before, or since the handshake began. AuthSent and AckSent are
-	// the time for our curve operations; AuthReceived and AckReceived that for the peer's and the way, and in
-	// a Listener for the wait for a slot. After AckReceived and AckSent there are curve operations, until HandshakeDone.
+	// Took is the time since the step before, or since the handshake began. AuthSent and AckSent
+	// are the time for our curve operations; AuthReceived and AckReceived that for the peer's and
+	// the way, and in a Listener for the wait for a slot. After AckReceived and AckSent there are
+	// curve operations, until HandshakeDone.
 	Took time.Duration
 
 	// Elapsed is the time since the handshake began.
@@ -105,7 +106,8 @@ func (c *Conn) traceWritten(frame TraceFrame) {
 	}
 }
 
-// traceFlush begins a call on the net.Conn, and traceFlushed ends it. No lock is held, but there is one call at a time.
+// traceFlush begins a call on the net.Conn, and traceFlushed ends it. No lock is held, but there is
+// one call at a time.
 func (c *Conn) traceFlush() (start time.Time) {
 	if t := c.cfg.Trace; t != nil && t.Flushed != nil {
 		start = time.Now()

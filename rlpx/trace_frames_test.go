@@ -22,8 +22,8 @@ func tracedPair(t testing.TB, a, b net.Conn, ta, tb *Trace) (*Conn, *Conn) {
 	return ca, cb
 }
 
-// Every way to write reports every frame, in the order of the wire, and the same frames that Read reports; and
-// what is reported adds up to what is counted.
+// Every way to write reports every frame, in the order of the wire, and the same frames that Read
+// reports; and what is reported adds up to what is counted.
 func TestTraceFrames(t *testing.T) {
 	sizes := []int{0, 1, 15, 1000, 64 << 10, 1 << 20, 3 << 20, 7}
 	for _, way := range []struct {
@@ -90,7 +90,8 @@ func TestTraceFrames(t *testing.T) {
 				if got := frames(read, "FrameRead"); !slices.Equal(got, want) || len(read) != len(want) {
 					t.Errorf("read: %+v\nwant %+v", got, want)
 				}
-				// Frames are reported before the flush that counts them, and flushes are the calls on the net.Conn.
+				// Frames are reported before the flush that counts them, and flushes are the calls
+				// on the net.Conn.
 				made, flushed, bytes := 0, 0, 0
 				for _, e := range written {
 					if e.conn != ca || e.err != nil || e.flush.Err != nil || e.flush.Took < 0 {

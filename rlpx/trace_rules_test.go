@@ -12,8 +12,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// session lets two connections do everything that callbacks are for: a handshake, frames of all kinds both
-// ways, and an end.
+// session lets two connections do everything that callbacks are for: a handshake, frames of all
+// kinds both ways, and an end.
 func session(t *testing.T, ta, tb *Trace) {
 	t.Helper()
 	keyA, keyB := newKey(t), newKey(t)
@@ -71,7 +71,8 @@ func TestTraceSubsets(t *testing.T) {
 	}
 }
 
-// What the documentation allows in callbacks waits for nothing, and Close in any of them ends the session.
+// What the documentation allows in callbacks waits for nothing, and Close in any of them ends the
+// session.
 func TestTraceCallbacksMayUseTheConnection(t *testing.T) {
 	use := func(e event) {
 		c := e.conn
@@ -105,7 +106,8 @@ func TestTraceCallbacksMayUseTheConnection(t *testing.T) {
 	}
 }
 
-// A Broadcast holds several connections while it calls the Trace of one, which may ask for the state of any.
+// A Broadcast holds several connections while it calls the Trace of one, which may ask for the
+// state of any.
 func TestTraceCallbackAsksOtherConnections(t *testing.T) {
 	for _, tracedFirst := range []bool{false, true} {
 		for _, closed := range []bool{false, true} {

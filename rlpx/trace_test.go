@@ -240,8 +240,8 @@ func TestTraceFailedHandshake(t *testing.T) {
 	}
 }
 
-// In a Listener a connection is the same for callbacks and for Accept, and already on the net.Conn itself when
-// its handshake is done.
+// In a Listener a connection is the same for callbacks and for Accept, and already on the net.Conn
+// itself when its handshake is done.
 func TestTraceListener(t *testing.T) {
 	key := newKey(t)
 	var l events

@@ -18,7 +18,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// Recorded sessions with foreign peers, replayed: testdata/transcripts/README.md says how they are made.
+// Recorded sessions with foreign peers, replayed: testdata/transcripts/README.md says how they are
+// made.
 
 // Bounds of the files, so that they stay something to read.
 const (
@@ -26,9 +27,9 @@ const (
 	maxTranscriptFiles = 500 << 10
 )
 
-// TestTranscripts replays each recorded session with our end as it was, and the recorded bytes in place of the
-// peer. What our end does must be the recorded bytes again, and what it reads what an independent
-// decoder makes of them.
+// TestTranscripts replays each recorded session with our end as it was, and the recorded bytes in
+// place of the peer. What our end does must be the recorded bytes again, and what it reads what an
+// independent decoder makes of them.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/transcripts/*.txt")
 	if err != nil {
@@ -77,8 +78,8 @@ func openTranscript(text []byte) (recordedSession, error) {
 	return recordedSession{t, d}, err
 }
 
-// checkClaims compares what the transcript says of the base protocol's messages with what package p2p makes
-// of them. That it has these messages was checked when it was opened.
+// checkClaims compares what the transcript says of the base protocol's messages with what package
+// p2p makes of them. That it has these messages was checked when it was opened.
 func (s recordedSession) checkClaims(t *testing.T) {
 	for i, m := range s.Decoded.Messages {
 		words := ""
@@ -158,8 +159,8 @@ func (s recordedSession) connect(t *testing.T, conn net.Conn) (*rlpx.Conn, error
 	return c, err
 }
 
-// inOrder has the first message of either side in front, since both sides know what to compress only
-// after these.
+// inOrder has the first message of either side in front, since both sides know what to compress
+// only after these.
 func (s recordedSession) inOrder() []rlpxtest.DecodedMessage {
 	var first, rest []rlpxtest.DecodedMessage
 	there := map[rlpxtest.Way]bool{}
@@ -224,7 +225,8 @@ func (s recordedSession) endsInPayload() bool {
 	return s.Snappy && !in[len(in)-1].Compressed
 }
 
-// expectRecorded reads a message, which may be a Disconnect that is not compressed where it should be.
+// expectRecorded reads a message, which may be a Disconnect that is not compressed where it should
+// be.
 func expectRecorded(c *rlpx.Conn, m rlpxtest.DecodedMessage) error {
 	code, data, size, err := c.Read()
 	if payload, ok := errors.AsType[*rlpx.PayloadError](err); ok && m.Code == p2p.DisconnectCode && !m.Compressed {
@@ -284,7 +286,8 @@ func (s recordedSession) replayCut(t *testing.T) {
 	}
 }
 
-// readUntil reads the first n messages of the peer, which must come, and returns the error of the next Read.
+// readUntil reads the first n messages of the peer, which must come, and returns the error of the
+// next Read.
 func (s recordedSession) readUntil(t *testing.T, conn net.Conn, n int) error {
 	t.Helper()
 	c, err := s.connect(t, conn)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// watchdog ends a connection one of whose calls of Write on the net.Conn takes too long. It does not
-// use write deadlines: a net.Conn may have none, and its owner may have set one. A call
-// costs two looks at the clock; the timer runs at most once per timeout.
+// watchdog ends a connection one of whose calls of Write on the net.Conn takes too long. It does
+// not use write deadlines: a net.Conn may have none, and its owner may have set one. A call costs
+// two looks at the clock; the timer runs at most once per timeout.
 type watchdog struct {
 	conn    *Conn
 	timeout atomic.Int64 // nanoseconds; 0 or less is no bound
@@ -86,7 +86,8 @@ func (w *watchdog) arm(d time.Duration) {
 	}
 }
 
-// stop is called once the net.Conn is closed. A timer that went on would keep the memory of the connection.
+// stop is called once the net.Conn is closed. A timer that went on would keep the memory of the
+// connection.
 func (w *watchdog) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +102,8 @@ func (w *watchdog) look() {
 	timeout, since := w.timeout.Load(), w.since.Load()
 	switch left := timeout - (clock() - since); {
 	case since == 0 || since == unclocked || timeout <= 0:
-		// Nothing is under way. A call that begins now finds the timer stopped and starts it, or is seen here.
+		// Nothing is under way. A call that begins now finds the timer stopped and starts it, or is
+		// seen here.
 		w.armed.Store(false)
 		if since := w.since.Load(); since != 0 && since != unclocked && timeout > 0 {
 			w.arm(time.Duration(timeout))
@@ -113,10 +115,11 @@ func (w *watchdog) look() {
 	}
 }
 
-// SetWriteTimeout bounds how long each call of Write on the net.Conn may take, which
-// carries up to about 256 KiB or one frame of up to 1 MiB. The call under way gets d from now on. A call that takes longer ends both
-// directions with an error that is a timeout, and closes the net.Conn. It works on a net.Conn without deadlines, too, and
-// changes no deadline. Zero or less, as at first, is no bound.
+// SetWriteTimeout bounds how long each call of Write on the net.Conn may take, which carries up to
+// about 256 KiB or one frame of up to 1 MiB. The call under way gets d from now on. A call that
+// takes longer ends both directions with an error that is a timeout, and closes the net.Conn. It
+// works on a net.Conn without deadlines, too, and changes no deadline. Zero or less, as at first,
+// is no bound.
 func (c *Conn) SetWriteTimeout(d time.Duration) {
 	w := &c.out.watchdog
 	w.timeout.Store(int64(d))

@@ -11,8 +11,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// permutations counts, byte by byte, what the MAC of a direction must cost at least: package mac's tests have
-// the same and hold it against a hash.
+// permutations counts, byte by byte, what the MAC of a direction must cost at least: package mac's
+// tests have the same and hold it against a hash.
 type permutations struct {
 	position int // in the block of 136 bytes
 	runs     uint64

@@ -62,10 +62,10 @@ type Message struct {
 	Data []byte // neither kept nor modified
 }
 
-// WriteBatch sends messages in their order, with nothing in between but what [Conn.SendControl] sends. Each call on
-// the net.Conn carries about 256 KiB of frames. It returns the
-// size of all payloads on the wire, as Write does for one. If any message is too
-// large, a [SizeError] is returned and nothing is sent; any other error is permanent.
+// WriteBatch sends messages in their order, with nothing in between but what [Conn.SendControl]
+// sends. Each call on the net.Conn carries about 256 KiB of frames. It returns the size of all
+// payloads on the wire, as Write does for one. If any message is too large, a [SizeError] is
+// returned and nothing is sent; any other error is permanent.
 func (c *Conn) WriteBatch(msgs []Message) (wireSize int, err error) {
 	return c.WriteBatchContext(context.Background(), msgs)
 }
@@ -119,7 +119,8 @@ func (c *Conn) write(ctx context.Context, it *item) (wireSize int, err error) {
 	return wireSize, nil
 }
 
-// await returns when it is done. The caller is the owner if mine, or may become the owner on the way.
+// await returns when it is done. The caller is the owner if mine, or may become the owner on the
+// way.
 func (c *Conn) await(ctx context.Context, it *item, mine bool) {
 	if !mine {
 		mine = c.out.wait(ctx, it)
@@ -146,7 +147,8 @@ func (out *writeHalf) wait(ctx context.Context, it *item) (mine bool) {
 	return it.chosen
 }
 
-// unqueueWhenDone unqueues it when ctx ends. The caller, who holds mu, calls the result to stop that.
+// unqueueWhenDone unqueues it when ctx ends. The caller, who holds mu, calls the result to stop
+// that.
 func (out *writeHalf) unqueueWhenDone(ctx context.Context, it *item) (stop func()) {
 	over := false
 	cancel := context.AfterFunc(ctx, func() {
@@ -163,10 +165,11 @@ func (out *writeHalf) unqueueWhenDone(ctx context.Context, it *item) (stop func(
 	}
 }
 
-// WriteLast ends the writing direction with one last message. What is queued is not sent any more: its callers get
-// cause, as do all later ones. The message follows what is being sent, of which each call on the net.Conn gets grace to return;
-// when one takes longer, the connection is closed. WriteLast returns when the message is written and
-// the net.Conn is told that nothing follows, if it can be, or when ctx ends before the message is being sent.
+// WriteLast ends the writing direction with one last message. What is queued is not sent any more:
+// its callers get cause, as do all later ones. The message follows what is being sent, of which
+// each call on the net.Conn gets grace to return; when one takes longer, the connection is closed.
+// WriteLast returns when the message is written and the net.Conn is told that nothing follows, if
+// it can be, or when ctx ends before the message is being sent.
 func (c *Conn) WriteLast(ctx context.Context, cause error, grace time.Duration, code uint64, data []byte) error {
 	if err := c.mustBeEstablished("WriteLast"); err != nil {
 		return err

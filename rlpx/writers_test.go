@@ -235,8 +235,8 @@ func TestSmallMessageIsNotStarved(t *testing.T) {
 	wg.Wait()
 }
 
-// However writing ends, every writer learns of it at once: the one that writes, those whose frames are
-// pending, those that wait for room, and those with a large message.
+// However writing ends, every writer learns of it at once: the one that writes, those whose frames
+// are pending, those that wait for room, and those with a large message.
 func TestBlockedWritersReturn(t *testing.T) {
 	fault := errors.New("fault of the net.Conn")
 	for _, tc := range []struct {
@@ -311,7 +311,8 @@ func TestBlockedWritersReturn(t *testing.T) {
 	}
 }
 
-// Random writers, readers that pause, and an end at a random moment: nobody hangs, whatever was read is whole.
+// Random writers, readers that pause, and an end at a random moment: nobody hangs, whatever was
+// read is whole.
 func TestWritersUnderRandomEnds(t *testing.T) {
 	rlpxtest.CheckGoroutines(t)
 	for round := range 20 {

@@ -42,7 +42,8 @@ func draw(r *results) ([]byte, error) {
 	if r.network == "pipe" {
 		where = "net.Pipe"
 	}
-	// Small messages are a hundred times slower than large ones, so that only a logarithm shows them all.
+	// Small messages are a hundred times slower than large ones, so that only a logarithm shows
+	// them all.
 	bySize, legends, err := panel("message (one connection)", r.sizes, true)
 	if err != nil {
 		return nil, err
@@ -68,8 +69,8 @@ func draw(r *results) ([]byte, error) {
 		tile := tiles.At(panels, i, 0)
 		c := vgdraw.Crop(tile, 2*textSize, 0, 0, 0)
 		p.Draw(c)
-		// The plots' own titles would be centred above the axis labels too, and the library leaves too
-		// much room for the label of a logarithmic axis.
+		// The plots' own titles would be centred above the axis labels too, and the library leaves
+		// too much room for the label of a logarithmic axis.
 		data := p.DataCanvas(c)
 		middle := data.Center()
 		all.FillText(title, vg.Point{X: middle.X, Y: height - margin}, titles[i])
@@ -96,7 +97,8 @@ func draw(r *results) ([]byte, error) {
 	if _, err := canvas.WriteTo(&out); err != nil {
 		return nil, err
 	}
-	// The library names the font that it measured texts with and nothing in its place. Arial is as wide.
+	// The library names the font that it measured texts with and nothing in its place. Arial is as
+	// wide.
 	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans;"),
 		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
 }

@@ -3,11 +3,11 @@
 //	cd bench/chart && go run . rounds.txt ../throughput.svg
 //
 // It reads the output of rounds of BenchmarkTCP and BenchmarkConns (with -net pipe, of
-// BenchmarkPipe), from the named files, and writes an SVG of two panels, throughput by message
-// size and by number of connections, for go-ethereum's transport and this one. Peers compress, and so
-// do the rows that are drawn, unless -snappy off is given. A point is the median of the rounds, the bar
-// through it goes from the lowest to the highest, and the number above the panel is the
-// median of the ratios of each round. The same input gives the same bytes.
+// BenchmarkPipe), from the named files, and writes an SVG of two panels, throughput by message size
+// and by number of connections, for go-ethereum's transport and this one. Peers compress, and so do
+// the rows that are drawn, unless -snappy off is given. A point is the median of the rounds, the
+// bar through it goes from the lowest to the highest, and the number above the panel is the median
+// of the ratios of each round. The same input gives the same bytes.
 //
 // It is a module of its own, so that nobody else needs the plotting library.
 package main

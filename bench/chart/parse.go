@@ -20,7 +20,8 @@ type results struct {
 	conns   []*point          // messages of one size, in ascending order of connections
 }
 
-// point is one benchmark: the throughput of both implementations in each round, in 10^6 bytes a second.
+// point is one benchmark: the throughput of both implementations in each round, in 10^6 bytes a
+// second.
 type point struct {
 	label      string // as in the name
 	x          float64

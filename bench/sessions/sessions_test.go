@@ -212,7 +212,8 @@ func each(b *testing.B, row string, sessions int, run func(b *testing.B, f fleet
 // payload returns size bytes of a list of transactions, of which snappy leaves two thirds.
 func payload(size int) []byte { return txdata.Make(size) }
 
-// measure runs b.N messages: send is called with how many there are, and all of them have to arrive.
+// measure runs b.N messages: send is called with how many there are, and all of them have to
+// arrive.
 func measure(b *testing.B, f fleet, size int, send func(n int) error) {
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
@@ -266,8 +267,8 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
-// BenchmarkSessionSend is the same with a send that does not wait, which go-ethereum does not have: its side writes.
-// Where the queue is full, one message waits for its turn.
+// BenchmarkSessionSend is the same with a send that does not wait, which go-ethereum does not have:
+// its side writes. Where the queue is full, one message waits for its turn.
 func BenchmarkSessionSend(b *testing.B) {
 	for _, size := range sizes {
 		data := payload(size)
@@ -320,8 +321,9 @@ func BenchmarkSessions(b *testing.B) {
 	}
 }
 
-// BenchmarkSessionBroadcast is one message to 64 sessions: SendAll against go-ethereum's writes one by one. An
-// operation is the message to one peer, which receives it in the same process. cpu-ns/op is the CPU time of both ends.
+// BenchmarkSessionBroadcast is one message to 64 sessions: SendAll against go-ethereum's writes one
+// by one. An operation is the message to one peer, which receives it in the same process. cpu-ns/op
+// is the CPU time of both ends.
 func BenchmarkSessionBroadcast(b *testing.B) {
 	const sessions = 64
 	for _, size := range []int{1 << 10, 128 << 10} {
@@ -358,6 +360,6 @@ func BenchmarkSessionBroadcast(b *testing.B) {
 	}
 }
 
-// threadTime is the CPU time of the whole process: what a goroutine uses is not to be had, and all of
-// what is under way serves the message.
+// threadTime is the CPU time of the whole process: what a goroutine uses is not to be had, and all
+// of what is under way serves the message.
 func threadTime() time.Duration { runtime.Gosched(); return cpuTime() }

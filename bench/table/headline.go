@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// headline is the table of the library's README: what most readers want to know of every row. Lines that
-// depend on compression come for the setting that was asked for.
+// headline is the table of the library's README: what most readers want to know of every row. Lines
+// that depend on compression come for the setting that was asked for.
 //
 // A name with %s has it replaced by "on" or "off".
 type headline struct {
@@ -36,8 +36,8 @@ var headlines = []headline{
 	{"memory of an idle connection that carried 1 KiB / 16 MiB each way", []string{"Memory/state=idle/size=1KiB/snappy=%s/conns=100", "Memory/state=idle/size=16MiB/snappy=%s/conns=100"}, "B/conn"},
 }
 
-// renderHeadline writes the table for compression on or off. Below the lines that are chosen stands whatever this library
-// loses, chosen or not.
+// renderHeadline writes the table for compression on or off. Below the lines that are chosen stands
+// whatever this library loses, chosen or not.
 func renderHeadline(out io.Writer, r *results, snappy string) {
 	fmt.Fprint(out, "| work | go-ethereum | this library | ratio |\n|---|---|---|---|\n")
 	for _, h := range headlines {
@@ -70,7 +70,8 @@ func renderHeadline(out io.Writer, r *results, snappy string) {
 	}
 }
 
-// lost are the rows that this library loses, those of one benchmark together and the worst of them first.
+// lost are the rows that this library loses, those of one benchmark together and the worst of them
+// first.
 func lost(r *results) [][]*row {
 	var groups [][]*row
 	for _, w := range r.rows {

@@ -1,12 +1,15 @@
-// Command table reads the output of interleaved rounds of the benchmarks, from
-// the named files or standard input, and prints the results as Markdown: the headline of the library's
-// README, the goals, the rows where this library is slower, every row, and what the shared queue and a Trace gain and cost.
+// Command table reads the output of interleaved rounds of the benchmarks, from the named files or
+// standard input, and prints the results as Markdown: the headline of the library's README, the
+// goals, the rows where this library is slower, every row, and what the shared queue and a Trace
+// gain and cost.
 //
-// Peers compress, and so does the headline, unless -snappy off is given. With -headline it comes alone.
+// Peers compress, and so does the headline, unless -snappy off is given. With -headline it comes
+// alone.
 //
 // A ratio is what go-ethereum needed divided by what this library needed, taken in each round by
-// itself, in which the two ran one right after the other; the median of the rounds is shown, and the lowest and
-// highest. "best" compares the best round of each, and "CPU" is the median for CPU time.
+// itself, in which the two ran one right after the other; the median of the rounds is shown, and
+// the lowest and highest. "best" compares the best round of each, and "CPU" is the median for CPU
+// time.
 package main
 
 import (

@@ -89,7 +89,8 @@ func (w *row) ratios(unit string) []float64 {
 	return all
 }
 
-// best is the ratio of the best rounds of both, which a busy machine disturbs least; 0 if the unit was not measured.
+// best is the ratio of the best rounds of both, which a busy machine disturbs least; 0 if the unit
+// was not measured.
 func (w *row) best(unit string) float64 {
 	geth, rlpx := w.geth[unit], w.rlpx[unit]
 	if len(geth) == 0 || len(rlpx) == 0 {

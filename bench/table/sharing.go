@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// pairedRow is a benchmark that runs with the shared queue and without it by itself, in turns, and reports
-// how the two compare.
+// pairedRow is a benchmark that runs with the shared queue and without it by itself, in turns, and
+// reports how the two compare.
 type pairedRow struct {
 	name   string // with that of the benchmark
 	values series
@@ -49,7 +49,8 @@ func (s series) add(name, text string) error {
 	return nil
 }
 
-// renderPaired writes the tables of sharing, if there is anything in them. Of several rounds it shows medians.
+// renderPaired writes the tables of sharing, if there is anything in them. Of several rounds it
+// shows medians.
 func renderPaired(out io.Writer, rows []*pairedRow) {
 	var throughput, beside, kept, latency, traced []*pairedRow
 	for _, p := range rows {

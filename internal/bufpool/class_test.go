@@ -29,8 +29,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// Each class is the smallest that holds what it is for. From 16 KiB on it is at most a quarter larger than the
-// one below.
+// Each class is the smallest that holds what it is for. From 16 KiB on it is at most a quarter
+// larger than the one below.
 func TestClassTable(t *testing.T) {
 	below := 0
 	for class, size := range classSizes {

@@ -15,8 +15,8 @@ const (
 	minKeptSize = 16 << 10
 	maxKeptSize = 4 << 20
 
-	// maxKept bounds the bytes that are kept, for all classes together: enough for
-	// a dozen connections that carry 2 MiB messages at the same time. What is beyond goes to a sync.Pool.
+	// maxKept bounds the bytes that are kept, for all classes together: enough for a dozen
+	// connections that carry 2 MiB messages at the same time. What is beyond goes to a sync.Pool.
 	maxKept = 32 << 20
 
 	// A buffer that nobody used for maxAge ticks is dropped. A tick is a garbage

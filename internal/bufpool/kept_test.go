@@ -145,7 +145,8 @@ func TestKeptBuffersGrowOld(t *testing.T) {
 	}
 }
 
-// wantForgotten fails the test if lists refer to buffers that they do not have, which would keep them alive.
+// wantForgotten fails the test if lists refer to buffers that they do not have, which would keep
+// them alive.
 func (k *keeper) wantForgotten(t *testing.T) {
 	t.Helper()
 	for _, free := range k.free {

@@ -4,7 +4,8 @@ import "sync/atomic"
 
 // Counting what is lent, for tests of those that use buffers.
 var (
-	// tracking is set by EnableTracking before anything is lent, so that it needs no synchronization.
+	// tracking is set by EnableTracking before anything is lent, so that it needs no
+	// synchronization.
 	tracking bool
 
 	current atomic.Pointer[Tracker]
@@ -30,7 +31,8 @@ func Track() *Tracker {
 // Lent returns how many of the buffers that were lent since Track were not given back.
 func (t *Tracker) Lent() int { return int(t.lent.Load()) }
 
-// Stop ends the counting of further buffers. Those that are lent still are taken off when they come back.
+// Stop ends the counting of further buffers. Those that are lent still are taken off when they come
+// back.
 func (t *Tracker) Stop() { current.CompareAndSwap(t, nil) }
 
 func (s *slab) track() {

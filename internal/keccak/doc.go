@@ -44,10 +44,10 @@
 //	1        304   304      364       380          394
 //	4        100
 //
-// On other processors it was not measured. llvm-mca 19 estimates for its rounds, without absorbing and for
-// one state: 401 cycles on Golden Cove (445 in the old order), 420 on Skylake (481). Its vector
-// instructions alone occupy all ports for 368 cycles there, with three ports, and for 276 on AMD's
-// processors since Zen 2, with four.
+// On other processors it was not measured. llvm-mca 19 estimates for its rounds, without absorbing
+// and for one state: 401 cycles on Golden Cove (445 in the old order), 420 on Skylake (481). Its
+// vector instructions alone occupy all ports for 368 cycles there, with three ports, and for 276 on
+// AMD's processors since Zen 2, with four.
 //
 // The kernels for one state and for eight use 512-bit registers, which lower the
 // clock of Intel's processors before Ice Lake. That was not measured.

@@ -79,8 +79,8 @@ func testReadsNothingBeside(t *testing.T) {
 
 func TestArgumentsOnly(t *testing.T) { eachTier(t, testArgumentsOnly) }
 
-// testArgumentsOnly has states, digests and groups lie between unreadable pages, at the start and at
-// the end. A kernel that loads or stores beside them crashes the test.
+// testArgumentsOnly has states, digests and groups lie between unreadable pages, at the start and
+// at the end. A kernel that loads or stores beside them crashes the test.
 func testArgumentsOnly(t *testing.T) {
 	r := newRand(t)
 	for _, atEnd := range []bool{false, true} {

@@ -158,8 +158,9 @@ type group struct {
 // cacheLine is the size of a line of the processor's caches.
 const cacheLine = 64
 
-// groupRoom is room for states of a group that begin with a cache line. Where rows reach into two lines,
-// as at three of eight places, the AVX2 kernel takes 6 % longer. A stack that moves, moves by whole lines.
+// groupRoom is room for states of a group that begin with a cache line. Where rows reach into two
+// lines, as at three of eight places, the AVX2 kernel takes 6 % longer. A stack that moves, moves
+// by whole lines.
 type groupRoom [lanes*Lanes + cacheLine/laneSize - 1]uint64
 
 func (r *groupRoom) aligned() *[lanes][Lanes]uint64 {

@@ -1,8 +1,8 @@
 package keccak
 
-// Two digests, or a digest and the bytes that follow it, do not depend on each
-// other. Where there is a kernel for two states they cost a quarter more than one. The AVX2 kernel for
-// four does two in three quarters of the time of one after the other.
+// Two digests, or a digest and the bytes that follow it, do not depend on each other. Where there
+// is a kernel for two states they cost a quarter more than one. The AVX2 kernel for four does two
+// in three quarters of the time of one after the other.
 
 // Sum2 stores the digests of a and b and leaves both states as they were.
 func Sum2(a, b *State, outA, outB *[Size]byte) {

@@ -73,8 +73,8 @@ func digestPermute(out *[Size]byte, a, b *[lanes]uint64) {
 	permute(b)
 }
 
-// Apart from their callers, since the room for a group makes stacks of goroutines grow from 4 KiB to
-// 8, and those of processors without AVX2 need not.
+// Apart from their callers, since the room for a group makes stacks of goroutines grow from 4 KiB
+// to 8, and those of processors without AVX2 need not.
 
 //go:noinline
 func digest2AVX2(outA, outB *[Size]byte, a, b *[lanes]uint64) {

@@ -13,8 +13,8 @@
 //
 // # Recorded sessions
 //
-// A [Recorder] takes down a live session below the connection under test, as a [Transcript]: a text file
-// that can be replayed without the peer. A Session opens its frames.
+// A [Recorder] takes down a live session below the connection under test, as a [Transcript]: a text
+// file that can be replayed without the peer. A Session opens its frames.
 //
 // # Imports
 //

@@ -78,8 +78,8 @@ func TotalAlloc(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// CPUTime returns the CPU time that the process took while f ran, which does not depend on what else the
-// machine does. Where the system does not tell, it is the time that passed.
+// CPUTime returns the CPU time that the process took while f ran, which does not depend on what
+// else the machine does. Where the system does not tell, it is the time that passed.
 func CPUTime(f func()) time.Duration {
 	before := cpuTime()
 	f()

@@ -26,8 +26,9 @@ const (
 	linkWindow  = 16       // pieces under way in one direction before the sender is held up
 )
 
-// Link carries bytes between two net.Conns, its own ends of two connections, as a slow and lossy network would.
-// An end of one direction is passed on. It may be used by several goroutines at once.
+// Link carries bytes between two net.Conns, its own ends of two connections, as a slow and lossy
+// network would. An end of one direction is passed on. It may be used by several goroutines at
+// once.
 type Link struct {
 	a, b  net.Conn
 	shape Shape

@@ -10,8 +10,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// The two ends that NewSecrets makes understand each other, and only each other. That the framing is RLPx's
-// is shown where it opens frames of go-ethereum, in the tests of package rlpx.
+// The two ends that NewSecrets makes understand each other, and only each other. That the framing
+// is RLPx's is shown where it opens frames of go-ethereum, in the tests of package rlpx.
 func TestSessionsMatch(t *testing.T) {
 	sa, sb := NewSecrets(1)
 	a, b := NewSession(sa), NewSession(sb)

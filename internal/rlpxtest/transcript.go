@@ -12,9 +12,10 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// A Transcript is a recorded session with a foreign peer: every byte that went through the
-// net.Conn in either direction, and what our end needs to do it all again. A [Recorder] makes one,
-// [Transcript.Format] and [ParseTranscript] turn it into text and back, [Transcript.Decode] opens it.
+// A Transcript is a recorded session with a foreign peer: every byte that went through the net.Conn
+// in either direction, and what our end needs to do it all again. A [Recorder] makes one,
+// [Transcript.Format] and [ParseTranscript] turn it into text and back, [Transcript.Decode] opens
+// it.
 //
 // The keys in it are made for the recording and guard nothing.
 type Transcript struct {

@@ -64,7 +64,8 @@ const (
 // maxPlain is the most that a payload may declare as its size after decompression.
 const maxPlain = 1<<24 - 1
 
-// OpenTranscript parses and decodes a transcript, and checks that it has the messages that it claims.
+// OpenTranscript parses and decodes a transcript, and checks that it has the messages that it
+// claims.
 func OpenTranscript(text []byte) (*Transcript, *Decoded, error) {
 	t, err := ParseTranscript(text)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// RecordLimit is how many bytes of both directions a Recorder keeps: with two hex digits for each, a
-// transcript stays below 64 KiB.
+// RecordLimit is how many bytes of both directions a Recorder keeps: with two hex digits for each,
+// a transcript stays below 64 KiB.
 const RecordLimit = 30 << 10
 
 // A Recorder records one session as a [Transcript], below whatever makes the session: an rlpx.Conn
@@ -20,7 +20,8 @@ const RecordLimit = 30 << 10
 // Listener. It sees the bytes of the net.Conn, and never those of a second connection.
 //
 // What we send is noted before it is sent and what we receive after it came, so that an answer
-// never stands before its question. After RecordLimit bytes it stops recording, and lets all through.
+// never stands before its question. After RecordLimit bytes it stops recording, and lets all
+// through.
 //
 // All methods may be called at any time by several goroutines.
 type Recorder struct {
@@ -83,8 +84,8 @@ func (r *Recorder) DialContext(ctx context.Context, network, addr string) (net.C
 	return recorded, err
 }
 
-// Listener returns a listener, for rlpx.NewListener, whose first connection is recorded. Further ones
-// are closed at once: they would draw from the same Rand.
+// Listener returns a listener, for rlpx.NewListener, whose first connection is recorded. Further
+// ones are closed at once: they would draw from the same Rand.
 func (r *Recorder) Listener(inner net.Listener) net.Listener { return recordedListener{inner, r} }
 
 type recordedListener struct {
@@ -159,9 +160,9 @@ func (r *Recorder) shorten(i, n int) {
 	}
 }
 
-// Transcript returns what was recorded so far, decoded and cut to whole frames. The header is the caller's to
-// fill in, but for the role. It fails if there was no whole handshake, or if the recorded bytes do
-// not follow from the recorded keys and randomness.
+// Transcript returns what was recorded so far, decoded and cut to whole frames. The header is the
+// caller's to fill in, but for the role. It fails if there was no whole handshake, or if the
+// recorded bytes do not follow from the recorded keys and randomness.
 func (r *Recorder) Transcript() (*Transcript, error) {
 	t := r.snapshot()
 	h, err := t.handshake()

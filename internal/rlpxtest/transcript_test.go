@@ -268,7 +268,8 @@ func TestRecorderTakesOneConnection(t *testing.T) {
 	}
 }
 
-// FuzzTranscript: what is accepted is in the one form, and decoding it gives an error or whole frames.
+// FuzzTranscript: what is accepted is in the one form, and decoding it gives an error or whole
+// frames.
 func FuzzTranscript(f *testing.F) {
 	const file = "../../rlpx/testdata/transcripts/devp2p-it-dials-hello5.txt"
 	text, err := os.ReadFile(file)

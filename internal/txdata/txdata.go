@@ -1,5 +1,6 @@
 // Package txdata makes message data like what nodes send each other most: lists of signed
-// transactions. Benchmarks that compress need it, since what snappy costs and saves depends on the data.
+// transactions. Benchmarks that compress need it, since what snappy costs and saves depends on the
+// data.
 package txdata
 
 import (
@@ -31,12 +32,12 @@ const (
 	contracts = 100
 )
 
-// Make returns size bytes of a list of transactions, which are the same each time. The last one is cut.
-// Snappy compresses 16 KiB and more of it to some 0.63 of its size, which a test holds.
+// Make returns size bytes of a list of transactions, which are the same each time. The last one is
+// cut. Snappy compresses 16 KiB and more of it to some 0.63 of its size, which a test holds.
 //
 // A quarter of the transactions moves ether, a quarter calls a token's transfer, and the rest call
-// contracts with 4 to 12 arguments. Keys, signatures and most amounts are random bytes. Contracts and
-// methods recur, some much more often than others, and arguments begin with zeros.
+// contracts with 4 to 12 arguments. Keys, signatures and most amounts are random bytes. Contracts
+// and methods recur, some much more often than others, and arguments begin with zeros.
 func Make(size int) []byte {
 	m := &maker{Rand: rand.New(rand.NewChaCha8([32]byte{1}))}
 	for i := range m.contracts {

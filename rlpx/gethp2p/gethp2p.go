@@ -16,14 +16,15 @@
 //
 // ID, Node, RemoteAddr, LocalAddr and Inbound are those of the connection. Node has the remote
 // address, also where we were dialed and the peer does not listen there. Name and Caps are from the
-// peer's Hello. RunningCap and Info know the protocols that run. A peer that we dialed is DynDialed.
+// peer's Hello. RunningCap and Info know the protocols that run. A peer that we dialed is
+// DynDialed.
 //
 // Only a p2p.Server can make such a Peer. Package gethp2p sets fields of it that are not exported.
-// It checks at start whether the version of go-ethereum in the program has them and whether they
-// do what is expected. Where not, the Peer is what p2p.NewPeerPipe makes of it: RemoteAddr and
-// LocalAddr are "pipe", Inbound and DynDialed are false, Node has no address, Caps has what runs and
-// no more, Info has nothing of a protocol's own, and whatever reason is given to Disconnect, the
-// peer is told DiscRequested. All else is as it should be. [Complete] says which it is.
+// It checks at start whether the version of go-ethereum in the program has them and whether they do
+// what is expected. Where not, the Peer is what p2p.NewPeerPipe makes of it: RemoteAddr and
+// LocalAddr are "pipe", Inbound and DynDialed are false, Node has no address, Caps has what runs
+// and no more, Info has nothing of a protocol's own, and whatever reason is given to Disconnect,
+// the peer is told DiscRequested. All else is as it should be. [Complete] says which it is.
 //
 // # Differences to a p2p.Server
 //
@@ -71,8 +72,8 @@ func Capabilities(protocols []geth.Protocol) p2p.Capabilities {
 	return caps
 }
 
-// Run runs those of the protocols that the session shares, each in a goroutine, with one Peer. It is
-// to be called once for a session. Other capabilities of the session are left to the caller.
+// Run runs those of the protocols that the session shares, each in a goroutine, with one Peer. It
+// is to be called once for a session. Other capabilities of the session are left to the caller.
 //
 // The session ends when the first Run of a protocol returns. The peer is told the DiscReason in its
 // error. Without one it is told what a p2p.Server says: DiscQuitting after nil, DiscProtocolError
@@ -121,7 +122,8 @@ func Run(session *p2p.Session, protocols ...geth.Protocol) error {
 	return session.Err()
 }
 
-// peerError is the type of go-ethereum's own error for what a peer did wrong, which is not exported.
+// peerError is the type of go-ethereum's own error for what a peer did wrong, which is not
+// exported.
 var peerError = reflect.TypeOf(geth.Msg{Payload: eof{}}.Decode(new(string)))
 
 // reasonFor returns what to tell the peer after a protocol returned err.

@@ -88,7 +88,8 @@ func config(protocols []geth.Protocol) *p2p.SessionConfig {
 	return &p2p.SessionConfig{Name: "a session with the adapter", Capabilities: Capabilities(protocols)}
 }
 
-// dial runs protocols over a session that dialed the server. It returns the session and what Run will.
+// dial runs protocols over a session that dialed the server. It returns the session and what Run
+// will.
 func dial(t *testing.T, s *server, protocols ...geth.Protocol) (*p2p.Session, <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

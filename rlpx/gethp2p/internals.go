@@ -20,8 +20,8 @@ import (
 //	disc    chan DiscReason     to which Disconnect sends
 //	closed  chan struct{}       or receives from, whichever comes first
 //
-// A Peer of NewPeer is nobody else's until it is given away, so that its fields can be set without a
-// lock.
+// A Peer of NewPeer is nobody else's until it is given away, so that its fields can be set without
+// a lock.
 
 // internals is how fields of a Peer are set, nil if this version of go-ethereum has others.
 var internals, internalsErr = probe()

@@ -22,8 +22,8 @@ const maxMessageSize = 1<<24 - 1
 type messages struct{ ch *p2p.Channel }
 
 // ReadMsg returns the next message. Its payload belongs to the caller. After the end of the session
-// it returns what was received before. Then follows the reason of the peer's Disconnect, or io.EOF if
-// there was none.
+// it returns what was received before. Then follows the reason of the peer's Disconnect, or io.EOF
+// if there was none.
 func (m *messages) ReadMsg() (geth.Msg, error) {
 	id, data, err := m.ch.Read(context.Background())
 	if err != nil {

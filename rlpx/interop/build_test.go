@@ -118,13 +118,14 @@ var warnOfBuilds = sync.OnceFunc(func() {
 })
 
 // buildFlags are those of all builds of go-ethereum as it is. With -trimpath, what is compiled does
-// not depend on where its source lies, so that the changed copy of
-// go-ethereum shares what both import from other modules with geth in Go's build cache.
-// Without geth's profile for the compiler, geth shares them with everything else, and with these tests. Without symbols, there is less to link.
+// not depend on where its source lies, so that the changed copy of go-ethereum shares what both
+// import from other modules with geth in Go's build cache. Without geth's profile for the compiler,
+// geth shares them with everything else, and with these tests. Without symbols, there is less to
+// link.
 var buildFlags = []string{"-trimpath", "-pgo=off", "-ldflags=-s -w"}
 
-// commandContext is for a run of the go command. It ends before the test binary's own time is up, as after
-// that nobody would end the compiler.
+// commandContext is for a run of the go command. It ends before the test binary's own time is up,
+// as after that nobody would end the compiler.
 func commandContext(t *testing.T) context.Context {
 	deadline, ok := t.Deadline()
 	if !ok {
@@ -144,7 +145,8 @@ func goCommand(ctx context.Context, args ...string) (string, error) {
 	return execute(ctx, "", nil, "go", args...)
 }
 
-// execute runs a command of a build in a directory, with additions to the environment, and returns its standard output.
+// execute runs a command of a build in a directory, with additions to the environment, and returns
+// its standard output.
 func execute(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()

@@ -50,8 +50,8 @@ func (c *chain) head() *types.Block { return c.blocks[len(c.blocks)-1] }
 // testChain makes the chain, which is the same in every run.
 var testChain = sync.OnceValue(func() *chain { return makeChain(chainLength, 0) })
 
-// makeChain makes a chain of some length. Each of its blocks carries a number of bytes that nobody can compress, beside what is
-// in it otherwise.
+// makeChain makes a chain of some length. Each of its blocks carries a number of bytes that nobody
+// can compress, beside what is in it otherwise.
 func makeChain(length, ballast int) *chain {
 	c := &chain{
 		ballast:  ballast,
@@ -64,8 +64,8 @@ func makeChain(length, ballast int) *chain {
 	return c
 }
 
-// fill decides what is in a block. There are empty ones and a crowded one, transactions of three types
-// that transfer, create the contract, call it and fail, logs, and withdrawals.
+// fill decides what is in a block. There are empty ones and a crowded one, transactions of three
+// types that transfer, create the contract, call it and fail, logs, and withdrawals.
 func (c *chain) fill(i int, block *core.BlockGen) {
 	if c.ballast > 0 {
 		data := make([]byte, c.ballast)
@@ -154,7 +154,8 @@ var contractCode = []byte{
 	byte(vm.STOP),
 }
 
-// creationCode is the code of the transaction that creates the contract: it returns what follows it.
+// creationCode is the code of the transaction that creates the contract: it returns what follows
+// it.
 func creationCode() []byte {
 	size := byte(len(contractCode))
 	return append([]byte{

@@ -17,8 +17,9 @@ import (
 	"testing"
 )
 
-// swapInstructions are the commands of the library's README.md that put it into a client: those that change the
-// source, and those that show that it holds. What is tested here is what is written there.
+// swapInstructions are the commands of the library's README.md that put it into a client: those
+// that change the source, and those that show that it holds. What is tested here is what is written
+// there.
 func swapInstructions() (swap string, checks []string, err error) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
@@ -70,9 +71,10 @@ var dropIn = sync.OnceValues(func() (*changedGeth, error) {
 	}
 	c := &changedGeth{
 		dir: filepath.Join(workDir, "go-ethereum"),
-		// With these flags, all commands share what they compile: the tags are those that its build tool sets for geth, and
-		// geth's profile for the compiler would have all of it compiled once more. The build tool
-		// looks for the go command in GOROOT, which a program that was compiled with -trimpath does not know.
+		// With these flags, all commands share what they compile: the tags are those that its build
+		// tool sets for geth, and geth's profile for the compiler would have all of it compiled
+		// once more. The build tool looks for the go command in GOROOT, which a program that was
+		// compiled with -trimpath does not know.
 		env:    []string{"GOFLAGS=-trimpath -pgo=off -tags=urfave_cli_no_docs,ckzg", "GOROOT=" + goroot, "GOWORK=off"},
 		checks: checks,
 	}
@@ -119,7 +121,8 @@ func (c *changedGeth) requirements(ctx context.Context) (requirements, error) {
 	return r, nil
 }
 
-// changed returns go-ethereum with our transport in it. That it can be made is part of what is tested.
+// changed returns go-ethereum with our transport in it. That it can be made is part of what is
+// tested.
 func changed(t *testing.T) *changedGeth {
 	t.Helper()
 	if _, err := exec.LookPath("sh"); err != nil {
@@ -155,8 +158,8 @@ var (
 	}}
 )
 
-// TestDropInReadme follows the README: what it has put into go-ethereum, what rises in its go.mod, and
-// each of the commands that show that it holds.
+// TestDropInReadme follows the README: what it has put into go-ethereum, what rises in its go.mod,
+// and each of the commands that show that it holds.
 func TestDropInReadme(t *testing.T) {
 	c := changed(t)
 	files, err := c.run(commandContext(t), "go list -f '{{.GoFiles}} {{.TestGoFiles}} {{.Imports}}' ./p2p/rlpx")
@@ -203,9 +206,9 @@ func TestDropInReadme(t *testing.T) {
 	}
 }
 
-// TestDropInSuite runs the tests of go-ethereum's p2p package on our transport. A test that fails on
-// go-ethereum's own transport as well, in the same surroundings, says nothing about ours. Nor does one that
-// passes each time when it is alone: some of them measure time.
+// TestDropInSuite runs the tests of go-ethereum's p2p package on our transport. A test that fails
+// on go-ethereum's own transport as well, in the same surroundings, says nothing about ours. Nor
+// does one that passes each time when it is alone: some of them measure time.
 func TestDropInSuite(t *testing.T) {
 	c := changed(t)
 	out, err := execute(commandContext(t), c.dir, c.env, "go", "test", "-list", ".", "./p2p")

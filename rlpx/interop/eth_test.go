@@ -228,8 +228,8 @@ func (p *ethPeer) genesisHeader(ctx context.Context, origin eth.HashOrNumber) er
 // peerTimeout is how long geth waits for the encrypted handshake and Hello, and again for Status.
 const peerTimeout = 5 * time.Second
 
-// inTime runs something that a peer gives up after peerTimeout, again if a busy machine held it up for longer than
-// that. What fails earlier fails for another reason.
+// inTime runs something that a peer gives up after peerTimeout, again if a busy machine held it up
+// for longer than that. What fails earlier fails for another reason.
 func inTime(t *testing.T, what func(context.Context) error) {
 	t.Helper()
 	for ctx := step(t); ; {
@@ -259,11 +259,12 @@ func join(t *testing.T, n *gethNode, caps p2p.Capabilities, head *types.Block) *
 	return p
 }
 
-// joinAttempts is how often a node may have to dial us: it waits no longer than peerTimeout for us, which may pass before
-// we get to see its connection.
+// joinAttempts is how often a node may have to dial us: it waits no longer than peerTimeout for us,
+// which may pass before we get to see its connection.
 const joinAttempts = 3
 
-// joinedBy waits for a node that dials us, as one of its static nodes, up to the exchange of Status.
+// joinedBy waits for a node that dials us, as one of its static nodes, up to the exchange of
+// Status.
 func joinedBy(t *testing.T, l *listener, caps p2p.Capabilities, head *types.Block) *ethPeer {
 	t.Helper()
 	p, err := l.join(t, caps, head)

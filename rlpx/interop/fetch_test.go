@@ -65,7 +65,8 @@ const (
 	receiptsAtOnce = 64
 )
 
-// fetchHeaders fetches all headers and checks that their hashes are a chain from the genesis block to the head.
+// fetchHeaders fetches all headers and checks that their hashes are a chain from the genesis block
+// to the head.
 func (p *ethPeer) fetchHeaders(ctx context.Context) ([]*types.Header, error) {
 	var headers []*types.Header
 	var last common.Hash // what the next header must have as its parent
@@ -137,7 +138,8 @@ func (p *ethPeer) fetchBodies(ctx context.Context, headers []*types.Header) ([]*
 	return bodies, nil
 }
 
-// wireReceipt is a receipt as eth/69 and later send it: without the bloom filter, which follows from the logs.
+// wireReceipt is a receipt as eth/69 and later send it: without the bloom filter, which follows
+// from the logs.
 type wireReceipt struct {
 	Type   uint8
 	Status []byte
@@ -165,8 +167,8 @@ func decodeReceipts(raw []byte) (types.Receipts, error) {
 	return receipts, nil
 }
 
-// askReceipts asks for the receipts of blocks, those of the first one from an index on, which is only known
-// to eth/70 and later.
+// askReceipts asks for the receipts of blocks, those of the first one from an index on, which is
+// only known to eth/70 and later.
 func (p *ethPeer) askReceipts(ctx context.Context, wanted []*types.Header, first uint64) ([]types.Receipts, error) {
 	const requestID = 3000
 	var answer listAnswer
@@ -277,8 +279,8 @@ func TestGethChain(t *testing.T) {
 	}
 }
 
-// expectChain fetches a chain and returns its bodies. That it is right follows from the hashes in Status; that there is
-// something in it, from the chain as it was made.
+// expectChain fetches a chain and returns its bodies. That it is right follows from the hashes in
+// Status; that there is something in it, from the chain as it was made.
 func expectChain(t *testing.T, p *ethPeer, c *chain) []*types.Body {
 	t.Helper()
 	ctx := step(t)

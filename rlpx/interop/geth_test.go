@@ -147,7 +147,8 @@ func newGethHome(t *testing.T, config gethConfig) *gethHome {
 	return h
 }
 
-// imported returns the database of a node that has the chain. It is made once, and copied for each node.
+// imported returns the database of a node that has the chain. It is made once, and copied for each
+// node.
 func (c *chain) imported(t *testing.T, path, genesis string) (string, error) {
 	c.once.Do(func() {
 		var dir string
@@ -221,9 +222,9 @@ func (h *gethHome) start(t *testing.T) *gethNode {
 	return n
 }
 
-// startGethProcess starts geth. It takes no notice of an interrupt until all of it has started, its peers and its API first,
-// and an interrupt before that would end it with its database as it happens to be. So it ignores
-// interrupts until then, and gets another one.
+// startGethProcess starts geth. It takes no notice of an interrupt until all of it has started, its
+// peers and its API first, and an interrupt before that would end it with its database as it
+// happens to be. So it ignores interrupts until then, and gets another one.
 func startGethProcess(t *testing.T, path string, args []string) *process {
 	t.Helper()
 	if runtime.GOOS == "windows" {

@@ -110,8 +110,8 @@ func runProtocols(t *testing.T, session *p2p.Session, protocols []upstream.Proto
 }
 
 // go-ethereum's eth protocol as it is runs over our session with a geth node, whichever end dials:
-// Status, and headers, which are those of the chain. The Peer knows who and where the node is, and the
-// node is told why we go.
+// Status, and headers, which are those of the chain. The Peer knows who and where the node is, and
+// the node is told why we go.
 func TestGethProtocolOverSession(t *testing.T) {
 	c := testChain()
 	reasons := map[error]string{
@@ -169,8 +169,8 @@ func TestGethProtocolOverSession(t *testing.T) {
 	})
 }
 
-// The reason of a geth node that wants no more of us reaches a protocol by ReadMsg, and the caller of
-// Run.
+// The reason of a geth node that wants no more of us reaches a protocol by ReadMsg, and the caller
+// of Run.
 func TestGethProtocolLearnsReason(t *testing.T) {
 	n := startGeth(t, gethConfig{})
 	for want, status := range map[upstream.DiscReason]any{

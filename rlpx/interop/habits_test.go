@@ -119,7 +119,8 @@ func (h *habit) learn(t *rlpxtest.Transcript, d *rlpxtest.Decoded) error {
 	return nil
 }
 
-// paddingOf decrypts a packet of the handshake with go-ethereum's ECIES and returns what follows the list.
+// paddingOf decrypts a packet of the handshake with go-ethereum's ECIES and returns what follows
+// the list.
 func paddingOf(t *rlpxtest.Transcript, packet []byte) ([]byte, error) {
 	if size := binary.BigEndian.Uint16(packet); len(packet) != 2+int(size) {
 		return nil, fmt.Errorf("packet of %d bytes declares %d", len(packet), size)

@@ -11,7 +11,8 @@ import (
 // journalLimit bounds what is kept of a peer's log, far above what any test needs.
 const journalLimit = 64 << 20
 
-// journal keeps what a peer logs, so that a test can wait for a line of it, and shows it if the test fails.
+// journal keeps what a peer logs, so that a test can wait for a line of it, and shows it if the
+// test fails.
 type journal struct {
 	of      string // who logs
 	mu      sync.Mutex

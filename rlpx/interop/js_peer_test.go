@@ -35,7 +35,8 @@ type nodeInstall struct {
 	dir  string // where peer.js is
 }
 
-// installJS installs js/ with npm in the directory of all tests, so that nothing is left in the repository.
+// installJS installs js/ with npm in the directory of all tests, so that nothing is left in the
+// repository.
 var installJS = sync.OnceValues(func() (nodeInstall, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -176,8 +177,8 @@ type jsEvent struct {
 	}
 }
 
-// event waits for the first event of its kind, about the peer with the given key unless that is nil, with
-// more of the line if there are several.
+// event waits for the first event of its kind, about the peer with the given key unless that is
+// nil, with more of the line if there are several.
 func (p *jsPeer) event(t *testing.T, about *ecdsa.PublicKey, name string, more ...string) jsEvent {
 	t.Helper()
 	pattern := `(?m)^\{"event":"` + regexp.QuoteMeta(name) + `"`

@@ -107,7 +107,8 @@ func expectPings(t *testing.T, session *p2p.Session, peer *jsPeer, n int) {
 	peer.event(t, session.ConnectionState().LocalKey, "pong", fmt.Sprintf(`"count":%d`, n))
 }
 
-// TestEthereumJSIdle leaves sessions alone for longer than either side puts up with silence, on the Pings of both.
+// TestEthereumJSIdle leaves sessions alone for longer than either side puts up with silence, on the
+// Pings of both.
 func TestEthereumJSIdle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 35 seconds")

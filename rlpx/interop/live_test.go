@@ -91,8 +91,8 @@ func seenEth(t *testing.T, r row, session *p2p.Session) {
 	seen(t, r, pingColumn, oursAnswered)
 }
 
-// TestGethRefusesStatus sees how geth ends a session whose Status does not fit. The Disconnect of all of
-// them is the same; what was wrong is in its log.
+// TestGethRefusesStatus sees how geth ends a session whose Status does not fit. The Disconnect of
+// all of them is the same; what was wrong is in its log.
 func TestGethRefusesStatus(t *testing.T) {
 	n := startGeth(t, gethConfig{})
 	for _, tc := range []struct {

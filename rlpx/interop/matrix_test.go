@@ -17,12 +17,14 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// The matrix of README.md is made of what the tests saw, and of nothing else. A row is a peer in a role under a
-// version of our Hello, a cell is a set of short facts. A test that passes says with seen what it has
-// shown; when all tests are done, the matrix is compared with README.md, or written there with -update.
+// The matrix of README.md is made of what the tests saw, and of nothing else. A row is a peer in a
+// role under a version of our Hello, a cell is a set of short facts. A test that passes says with
+// seen what it has shown; when all tests are done, the matrix is compared with README.md, or
+// written there with -update.
 //
-// A run of some tests only, or one in which a peer could not be had, shows some facts only: these must be in
-// README.md, and with -update they are added. A run of all tests must show all, and with -update it replaces all.
+// A run of some tests only, or one in which a peer could not be had, shows some facts only: these
+// must be in README.md, and with -update they are added. A run of all tests must show all, and with
+// -update it replaces all.
 
 // row names a row of the matrix.
 type row struct {
@@ -223,7 +225,8 @@ func wholeRun(code int) bool {
 	return code == 0 && !testing.Short() && !partial.Load()
 }
 
-// checkReadme compares README.md with what the tests saw, or writes it. It is the last thing of a run.
+// checkReadme compares README.md with what the tests saw, or writes it. It is the last thing of a
+// run.
 func checkReadme(code int) error {
 	text, err := os.ReadFile(readme)
 	if err != nil {

@@ -29,9 +29,9 @@ var networkChain = sync.OnceValue(func() *chain {
 	return makeChain(*networkBlocks, *networkBallast)
 })
 
-// TestNetwork lets a geth node sync a chain from another one, one of them or both on our transport: in full and
-// snap mode, with either dialing. After that a transaction goes each way, each node is stopped and started again and finds
-// its peer, and another transaction goes each way.
+// TestNetwork lets a geth node sync a chain from another one, one of them or both on our transport:
+// in full and snap mode, with either dialing. After that a transaction goes each way, each node is
+// stopped and started again and finds its peer, and another transaction goes each way.
 func TestNetwork(t *testing.T) {
 	gethProgram.build(t)
 	changed(t)
@@ -87,7 +87,8 @@ func runNetwork(t *testing.T, server, client *program, mode string, clientDials 
 		n.reportBytes(t, fmt.Sprintf("%s, %s", n.home.program.name, []string{"has the chain", "syncs"}[i]))
 	}
 
-	// Each is started again once. The one that dials does so as soon as it is there, or again half a minute after it last did.
+	// Each is started again once. The one that dials does so as soon as it is there, or again half
+	// a minute after it last did.
 	for i := range pair.nodes {
 		pair.stop(t, i)
 		pair.start(t, i)
@@ -109,7 +110,8 @@ func runNetwork(t *testing.T, server, client *program, mode string, clientDials 
 	}
 }
 
-// pair are two nodes, one of which dials the other: the one that has the chain, and the one that syncs.
+// pair are two nodes, one of which dials the other: the one that has the chain, and the one that
+// syncs.
 type pair struct {
 	homes  [2]*gethHome
 	nodes  [2]*gethNode
@@ -142,14 +144,15 @@ func (p *pair) stop(t *testing.T, i int) {
 }
 
 var (
-	// transportErrors matches the lines of a log that show that a message was not what the other had sent, that a node found
-	// fault with its peer, or that something broke down.
+	// transportErrors matches the lines of a log that show that a message was not what the other
+	// had sent, that a node found fault with its peer, or that something broke down.
 	transportErrors = regexp.MustCompile(`(?m)^.*(bad (header|frame) MAC|rlpx: |invalid message code|message too big|message length|` +
 		`snappy|corrupt input|rlp: |panic: |goroutine \d+|nil pointer|breach of protocol|useless peer|subprotocol error|` +
 		`Message handling failed|invalid (message|block|header|receipt|body)|Synchroni[sz]ation failed|BAD BLOCK|unrequested).*$`)
 
-	// endOfConnection matches those of them that say no more than that a connection has ended, as when the other node was stopped.
-	// Before its handshake that is the connection that startGeth tries.
+	// endOfConnection matches those of them that say no more than that a connection has ended, as
+	// when the other node was stopped. Before its handshake that is the connection that startGeth
+	// tries.
 	endOfConnection = regexp.MustCompile(`err=(EOF|"[^"]*(closed the connection during the handshake \(0 bytes received|` +
 		`connection reset by peer|broken pipe|use of closed network connection|client quitting|shutting down|unexpected EOF)[^"]*")`)
 )
@@ -190,7 +193,8 @@ func until(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// expectSynced has a node sync up to a block, as a consensus client would, and checks that it is its head then.
+// expectSynced has a node sync up to a block, as a consensus client would, and checks that it is
+// its head then.
 func expectSynced(t *testing.T, api *rpc.Client, head *types.Block) {
 	t.Helper()
 	payload := engine.BlockToExecutableData(head, common.Big0, nil, nil).ExecutionPayload
@@ -201,7 +205,8 @@ func expectSynced(t *testing.T, api *rpc.Client, head *types.Block) {
 	if status.Status == engine.INVALID {
 		t.Fatalf("newPayload: %+v", status)
 	}
-	// It is told of the head once, since it begins anew each time, and once more when it has got there.
+	// It is told of the head once, since it begins anew each time, and once more when it has got
+	// there.
 	if status := forkchoiceUpdated(t, api, head); status == engine.INVALID {
 		t.Fatal("the head is invalid")
 	}
@@ -239,8 +244,8 @@ func (x *transactions) exchange(t *testing.T, apis [2]*rpc.Client) {
 	}
 }
 
-// restore gives the nodes what one of them has forgotten when it was stopped. Without it, they would not pass on what comes
-// after.
+// restore gives the nodes what one of them has forgotten when it was stopped. Without it, they
+// would not pass on what comes after.
 func (x *transactions) restore(t *testing.T, apis [2]*rpc.Client) {
 	t.Helper()
 	for _, tx := range x.sent {

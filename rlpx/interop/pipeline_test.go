@@ -81,7 +81,8 @@ func newAnswers(questions []question) *answers {
 	return &answers{questions, make([]bool, len(questions)), len(questions)}
 }
 
-// add takes a BlockHeaders message, the answer to a question that has none yet, and returns the request's id.
+// add takes a BlockHeaders message, the answer to a question that has none yet, and returns the
+// request's id.
 func (a *answers) add(data []byte) (id uint64, err error) {
 	var answer listAnswer
 	if err := rlp.DecodeBytes(data, &answer); err != nil {
@@ -180,7 +181,8 @@ func pipelineSession(t *testing.T, p *ethPeer, questions []question) {
 	expectStillThere(t, p, session)
 }
 
-// expectStillThere checks that nothing comes beyond what was asked for, and that the session goes on.
+// expectStillThere checks that nothing comes beyond what was asked for, and that the session goes
+// on.
 func expectStillThere(t *testing.T, p *ethPeer, session *p2p.Session) {
 	t.Helper()
 	if err := p.genesisHeader(step(t), eth.HashOrNumber{Number: 0}); err != nil {

@@ -12,11 +12,13 @@ import (
 )
 
 const (
-	// patience bounds every single step of a test, whatever else the machine does. On an idle machine most of them take
-	// milliseconds, and the longest, the echo of a large message by js/peer.js, 10 seconds.
+	// patience bounds every single step of a test, whatever else the machine does. On an idle
+	// machine most of them take milliseconds, and the longest, the echo of a large message by
+	// js/peer.js, 10 seconds.
 	patience = 10 * time.Minute
 
-	// stopTimeout is what a process has from the interrupt until it is killed. It writes its database meanwhile.
+	// stopTimeout is what a process has from the interrupt until it is killed. It writes its
+	// database meanwhile.
 	stopTimeout = 5 * time.Minute
 
 	// interruptAgain is when a process is interrupted once more that has not heeded it.
@@ -43,7 +45,8 @@ type process struct {
 
 var errProcessEnded = errors.New("the process has ended")
 
-// start starts a process. It gets an interrupt when the test ends, and is killed if it does not heed it.
+// start starts a process. It gets an interrupt when the test ends, and is killed if it does not
+// heed it.
 func start(t *testing.T, path string, args ...string) *process {
 	t.Helper()
 	return startWithInput(t, nil, path, args...)

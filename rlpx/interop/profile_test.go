@@ -46,7 +46,8 @@ func (n *gethNode) ipc(t *testing.T) *rpc.Client {
 	return client
 }
 
-// reportBytes logs how much memory a node has allocated so far in its transport, Handshake apart, and in all.
+// reportBytes logs how much memory a node has allocated so far in its transport, Handshake apart,
+// and in all.
 func (n *gethNode) reportBytes(t *testing.T, who string) {
 	t.Helper()
 	name := filepath.Join(n.home.dir, "memory.prof")

@@ -33,9 +33,9 @@ const transcripts = "../testdata/transcripts"
 //	session := newSession(t, rec.listen(t).accept(t), cfg)           // the listener has the enode URL as url
 //
 // When the test ends, after all that was registered with t.Cleanup since record, the recording is
-// opened with an independent decoder; with -update it is then written to transcripts, and without it only the file's
-// existence is checked. One recording is one session. rlpxtest.RecordLimit bytes of
-// it are kept, both directions together, and what is beyond is cut off at a frame: do not send
+// opened with an independent decoder; with -update it is then written to transcripts, and without
+// it only the file's existence is checked. One recording is one session. rlpxtest.RecordLimit bytes
+// of it are kept, both directions together, and what is beyond is cut off at a frame: do not send
 // much more than that, or its end and the Disconnect are missed.
 type recording struct {
 	row         row

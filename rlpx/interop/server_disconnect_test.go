@@ -32,8 +32,8 @@ var quits = []struct {
 	{"without an error", func(gethp2p.Msg) error { return nil }, p2p.DiscQuitting},
 }
 
-// TestReasonOfGeth checks that a reason of go-ethereum's own, as its protocols return it, is the one
-// that we send.
+// TestReasonOfGeth checks that a reason of go-ethereum's own, as its protocols return it, is the
+// one that we send.
 func TestReasonOfGeth(t *testing.T) {
 	for _, want := range reasons {
 		reason := gethp2p.DiscReason(want)

@@ -11,9 +11,9 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// TestServerLargestMessages exchanges the largest messages that fit with go-ethereum's p2p.Server: frames
-// of 16 MiB - 1, and messages of 16 MiB - 1 where compression leaves less of them. What is one byte larger is
-// refused here, before anything is sent.
+// TestServerLargestMessages exchanges the largest messages that fit with go-ethereum's p2p.Server:
+// frames of 16 MiB - 1, and messages of 16 MiB - 1 where compression leaves less of them. What is
+// one byte larger is refused here, before anything is sent.
 func TestServerLargestMessages(t *testing.T) {
 	s := startServer(t, 20)
 	overRoles(t, func(t *testing.T, who role, version uint64) {
@@ -41,8 +41,8 @@ func TestServerLargestMessages(t *testing.T) {
 
 const maxUint24 = 1<<24 - 1
 
-// largestExactly is the size of the largest message that fits. The frame takes the code as well, and
-// what counts for the frame is the size after compression; the size before it is bounded too.
+// largestExactly is the size of the largest message that fits. The frame takes the code as well,
+// and what counts for the frame is the size after compression; the size before it is bounded too.
 func largestExactly(version uint64, codeSize int, content func(int) []byte) int {
 	size := maxUint24 - codeSize
 	if version < 5 {
@@ -55,7 +55,8 @@ func largestExactly(version uint64, codeSize int, content func(int) []byte) int 
 	return size - (len(snappy.Encode(nil, content(size))) - size)
 }
 
-// largest is the size of a message that fits, under a code of one byte, if hardly any larger one does.
+// largest is the size of a message that fits, under a code of one byte, if hardly any larger one
+// does.
 func largest(version uint64, compressible bool) int {
 	switch {
 	case version < 5:

@@ -18,8 +18,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// The capability of a server. Messages are echoed under the id under which they came. It is so long that
-// its codes take one, two and three bytes, and another capability lies before it.
+// The capability of a server. Messages are echoed under the id under which they came. It is so long
+// that its codes take one, two and three bytes, and another capability lies before it.
 const (
 	mirrorName    = "mirror"
 	mirrorVersion = 2
@@ -337,7 +337,8 @@ func TestServerIdle(t *testing.T) {
 	}
 }
 
-// TestServerWrongKey dials a server under a key that is not its own. It hangs up, and that is no timeout.
+// TestServerWrongKey dials a server under a key that is not its own. It hangs up, and that is no
+// timeout.
 func TestServerWrongKey(t *testing.T) {
 	s := startServer(t, 20)
 	_, err := rlpx.Dial(step(t), "tcp", s.ListenAddr, &newKey(t).PublicKey, ourConfig(newKey(t)))

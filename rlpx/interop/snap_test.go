@@ -194,8 +194,8 @@ func (p *snapPeer) codes(ctx context.Context, hashes ...common.Hash) ([][]byte, 
 	return answer.Codes, nil
 }
 
-// verifyRange checks that the trie with a root has the given leaves from origin on and none in between, and reports whether
-// there are more to the right. Without a proof, they must be all.
+// verifyRange checks that the trie with a root has the given leaves from origin on and none in
+// between, and reports whether there are more to the right. Without a proof, they must be all.
 func verifyRange(root, origin common.Hash, hashes []common.Hash, values, proof [][]byte) (more bool, err error) {
 	if len(hashes) == 0 {
 		return false, fmt.Errorf("empty range, %d nodes of proof", len(proof))

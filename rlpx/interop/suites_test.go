@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// suiteAttempts is how often a test of a suite may be tried. They wait two seconds for each answer, which is
-// short on a machine that is busy with other things.
+// suiteAttempts is how often a test of a suite may be tried. They wait two seconds for each answer,
+// which is short on a machine that is busy with other things.
 const suiteAttempts = 3
 
 // ethTestNetwork is the id of the network whose chain comes with the suites.
@@ -48,8 +48,8 @@ func TestDevp2pSuites(t *testing.T) {
 
 var suiteResult = regexp.MustCompile(`(?m)^-- (OK|FAIL) (\S+) \(`)
 
-// runDevp2pSuite runs a suite against a geth node and returns which of its tests passed. Those that failed get another node and
-// another try.
+// runDevp2pSuite runs a suite against a geth node and returns which of its tests passed. Those that
+// failed get another node and another try.
 func runDevp2pSuite(t *testing.T, suite string, geth *program) map[string]bool {
 	t.Helper()
 	source, err := goCommand(t.Context(), "list", "-m", "-f", "{{.Dir}}", gethModule)

@@ -21,8 +21,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// TestGethTransactions gets transactions into geth's pool through our connection, both ways that there are:
-// sent at once, and announced, asked for and sent then.
+// TestGethTransactions gets transactions into geth's pool through our connection, both ways that
+// there are: sent at once, and announced, asked for and sent then.
 //
 // geth takes no notice of transactions until it knows that it is in sync, which somebody has to
 // tell it. We first see that, and then do it.
@@ -46,7 +46,8 @@ func TestGethTransactions(t *testing.T) {
 		if err := p.announce(first, int(first.Size())); err != nil {
 			t.Fatal(err)
 		}
-		// geth handles one message after the other: once it answers this, it has seen the transaction.
+		// geth handles one message after the other: once it answers this, it has seen the
+		// transaction.
 		if err := p.genesisHeader(step(t), eth.HashOrNumber{Number: 0}); err != nil {
 			t.Fatal(err)
 		}
@@ -105,8 +106,9 @@ func TestGethTransactions(t *testing.T) {
 	})
 }
 
-// forkchoiceUpdated tells a node over its engine API which block is the head of the chain, and returns
-// the status of that block for it. While it turns from one head to another it has none, and says that in words.
+// forkchoiceUpdated tells a node over its engine API which block is the head of the chain, and
+// returns the status of that block for it. While it turns from one head to another it has none, and
+// says that in words.
 func forkchoiceUpdated(t *testing.T, api *rpc.Client, head *types.Block) string {
 	t.Helper()
 	forkchoice := engine.ForkchoiceStateV1{HeadBlockHash: head.Hash()}
@@ -268,7 +270,8 @@ func expectPooled(t *testing.T, api *rpc.Client, hash common.Hash) {
 	}
 }
 
-// pooled asks geth's pool for a transaction, beside our connection. It returns nil if there is none.
+// pooled asks geth's pool for a transaction, beside our connection. It returns nil if there is
+// none.
 func pooled(t *testing.T, api *rpc.Client, hash common.Hash) *types.Transaction {
 	t.Helper()
 	var data string
@@ -285,8 +288,8 @@ func pooled(t *testing.T, api *rpc.Client, hash common.Hash) *types.Transaction 
 	return nil
 }
 
-// awaitIndex calls geth's API until it can answer: as long as it has not finished its index of the chain, it does not say
-// that there is no such transaction.
+// awaitIndex calls geth's API until it can answer: as long as it has not finished its index of the
+// chain, it does not say that there is no such transaction.
 func awaitIndex(t *testing.T, call func(context.Context) error) {
 	t.Helper()
 	for ctx := step(t); ; {

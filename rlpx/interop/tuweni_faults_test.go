@@ -17,8 +17,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// The tests in this file pin what is wrong with Apache Tuweni, so that what we see of it on a network is
-// understood, and so that a new version of it shows what has changed.
+// The tests in this file pin what is wrong with Apache Tuweni, so that what we see of it on a
+// network is understood, and so that a new version of it shows what has changed.
 
 // tuweniHabits are what these tests show, and its source where it sends and closes.
 const tuweniHabits = "takes what its first read gives for the whole of auth or ack, so that a part of one fails. " +
@@ -53,9 +53,10 @@ func write(t *testing.T, conn *rlpx.Conn, code uint64, data []byte) {
 // hungUp reports whether the other end closed the connection, with or without unread data.
 func hungUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }
 
-// TestTuweniRefuses has the peer say Disconnect because of what it received. The message goes through a queue and
-// the end of the connection does not, so it is a race whether anything reaches us: neither its Disconnect nor, if
-// that was queued still, its Hello need to arrive. After both Hello it does not compress the Disconnect.
+// TestTuweniRefuses has the peer say Disconnect because of what it received. The message goes
+// through a queue and the end of the connection does not, so it is a race whether anything reaches
+// us: neither its Disconnect nor, if that was queued still, its Hello need to arrive. After both
+// Hello it does not compress the Disconnect.
 func TestTuweniRefuses(t *testing.T) {
 	tuweniRoles(t, func(t *testing.T, n *tuweniNode, r row) {
 		for _, refusal := range []struct {
@@ -110,8 +111,9 @@ func readDisconnect(conn *rlpx.Conn) (p2p.DiscReason, []byte, error) {
 	return p2p.DecodeWireDisconnect(data, conn.ConnectionState().Snappy), slices.Clone(data), nil
 }
 
-// fails waits until the node reports an exception while it handles what it was sent. As an initiator it closes the
-// connection then, without a Disconnect. As a recipient it does nothing at all, and the connection stays open.
+// fails waits until the node reports an exception while it handles what it was sent. As an
+// initiator it closes the connection then, without a Disconnect. As a recipient it does nothing at
+// all, and the connection stays open.
 func (n *tuweniNode) fails(who role, text string) {
 	n.t.Helper()
 	if who == weDial {
@@ -121,7 +123,8 @@ func (n *tuweniNode) fails(who role, text string) {
 	}
 }
 
-// TestTuweniDisconnectForms says Disconnect in the forms that are on the networks besides a list of one reason.
+// TestTuweniDisconnectForms says Disconnect in the forms that are on the networks besides a list of
+// one reason.
 func TestTuweniDisconnectForms(t *testing.T) {
 	overSnappy(t, func(t *testing.T, n *tuweniNode, r row) {
 		conn, name := handshakeTuweni(t, n, r)
@@ -198,8 +201,8 @@ func TestTuweniLongMessages(t *testing.T) {
 	n.says("disconnected %s received: %s", name, tuweniWords[p2p.DiscProtocolError])
 }
 
-// TestTuweniCapabilityOrder shows that the peer gives out codes in the order in which we announce capabilities, not in that of
-// their names. With us that is the same.
+// TestTuweniCapabilityOrder shows that the peer gives out codes in the order in which we announce
+// capabilities, not in that of their names. With us that is the same.
 func TestTuweniCapabilityOrder(t *testing.T) {
 	overSnappy(t, func(t *testing.T, n *tuweniNode, r row) {
 		conn, name := n.connect(t, r.who), n.newName()
@@ -222,8 +225,8 @@ func TestTuweniCapabilityOrder(t *testing.T) {
 	})
 }
 
-// TestTuweniSplitHandshake shows that the peer wants a packet of the handshake in one piece: it takes what the first
-// read gives for all of it.
+// TestTuweniSplitHandshake shows that the peer wants a packet of the handshake in one piece: it
+// takes what the first read gives for all of it.
 func TestTuweniSplitHandshake(t *testing.T) {
 	overSnappy(t, func(t *testing.T, n *tuweniNode, r row) {
 		errSplit := errors.New("the rest is not worth sending")

@@ -9,7 +9,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// TestTuweniMessages exchanges messages of all sizes with Apache Tuweni, under all the codes that it can read.
+// TestTuweniMessages exchanges messages of all sizes with Apache Tuweni, under all the codes that
+// it can read.
 func TestTuweniMessages(t *testing.T) {
 	tuweniRoles(t, func(t *testing.T, n *tuweniNode, r row) {
 		session, _ := n.session(t, n.connect(t, r.who), r.hello)
@@ -89,7 +90,8 @@ func TestTuweniManyMessages(t *testing.T) {
 	})
 }
 
-// TestTuweniPing has Pings answered in both directions, several times. The peer's Ping is compressed nothing.
+// TestTuweniPing has Pings answered in both directions, several times. The peer's Ping is
+// compressed nothing.
 func TestTuweniPing(t *testing.T) {
 	tuweniRoles(t, func(t *testing.T, n *tuweniNode, r row) {
 		session, name := n.session(t, n.connect(t, r.who), r.hello)
@@ -115,8 +117,8 @@ func expectTuweniPings(t *testing.T, n *tuweniNode, session *p2p.Session, name s
 	}
 }
 
-// TestTuweniDisconnects sees each reason that the peer can give. It closes the connection so soon after a Disconnect
-// that now and then it is lost; then it is asked again.
+// TestTuweniDisconnects sees each reason that the peer can give. It closes the connection so soon
+// after a Disconnect that now and then it is lost; then it is asked again.
 func TestTuweniDisconnects(t *testing.T) {
 	const attempts = 50 // one in ten is lost
 	tuweniRoles(t, func(t *testing.T, n *tuweniNode, r row) {

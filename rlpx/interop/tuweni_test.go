@@ -103,8 +103,8 @@ func tool(ctx context.Context, path string, args ...string) error {
 	return nil
 }
 
-// The capabilities of the peer, which echo; see Peer.java. The longer one is announced first and comes last; its
-// codes begin with one byte and end with two.
+// The capabilities of the peer, which echo; see Peer.java. The longer one is announced first and
+// comes last; its codes begin with one byte and end with two.
 const (
 	tuweniAuxLength    = 5
 	tuweniPingID       = 4 // of the shorter one: makes the peer send a Ping
@@ -195,13 +195,15 @@ func (n *tuweniNode) connect(t *testing.T, who role) *rlpx.Conn {
 	return (&listener{Listener: l}).accept(t)
 }
 
-// newName is for one session: by the client name of the other side, the node tells its sessions apart.
+// newName is for one session: by the client name of the other side, the node tells its sessions
+// apart.
 func (n *tuweniNode) newName() string {
 	n.sessions++
 	return fmt.Sprintf("session-%d", n.sessions)
 }
 
-// session makes a session on a connection and waits until the node has it too. It returns our name in it.
+// session makes a session on a connection and waits until the node has it too. It returns our name
+// in it.
 func (n *tuweniNode) session(t *testing.T, conn *rlpx.Conn, version uint64) (*p2p.Session, string) {
 	t.Helper()
 	name := n.newName()

@@ -167,7 +167,8 @@ func TestCase_B18_PingPayloads(t *testing.T) {
 			}
 		}
 	})
-	// On a clock that stands still while there is work, so that no Pong is late enough to stand for the next one too.
+	// On a clock that stands still while there is work, so that no Pong is late enough to stand for
+	// the next one too.
 	t.Run("together", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, p := pipe.session(t, nil)

@@ -7,13 +7,13 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// Broadcast sends one message to many peers and waits for all, each as Channel.WriteContext would. Data is
-// compressed once, and several frames are sealed together, as rlpx.WriteAll does. ctx bounds
-// the wait of what is not being sent yet.
+// Broadcast sends one message to many peers and waits for all, each as Channel.WriteContext would.
+// Data is compressed once, and several frames are sealed together, as rlpx.WriteAll does. ctx
+// bounds the wait of what is not being sent yet.
 //
-// The result is nil if all went well, else errs[i] is what happened to channels[i]; ErrNotShared for a nil
-// Channel. data is neither kept nor modified. A peer that does not read holds up the return until
-// its SessionConfig.WriteTimeout: see SendAll.
+// The result is nil if all went well, else errs[i] is what happened to channels[i]; ErrNotShared
+// for a nil Channel. data is neither kept nor modified. A peer that does not read holds up the
+// return until its SessionConfig.WriteTimeout: see SendAll.
 func Broadcast(ctx context.Context, channels []*Channel, id uint64, data []byte) (errs []error) {
 	l := newTargets(channels, id)
 	defer l.free()
@@ -21,9 +21,9 @@ func Broadcast(ctx context.Context, channels []*Channel, id uint64, data []byte)
 	return l.errors(channels, errs, func(s *Session, err error) error { return s.written(ctx, err) })
 }
 
-// SendAll sends one message to many peers and returns without waiting for any of them, each as Channel.Send
-// would. The data is compressed or copied once, and all peers share it. A peer whose queue is full
-// has rlpx.ErrQueueFull in the result, which is as for Broadcast.
+// SendAll sends one message to many peers and returns without waiting for any of them, each as
+// Channel.Send would. The data is compressed or copied once, and all peers share it. A peer whose
+// queue is full has rlpx.ErrQueueFull in the result, which is as for Broadcast.
 func SendAll(channels []*Channel, id uint64, data []byte) (errs []error) {
 	l := newTargets(channels, id)
 	defer l.free()
@@ -39,7 +39,8 @@ type targetList struct {
 
 var targetLists = sync.Pool{New: func() any { return new(targetList) }}
 
-// newTargets makes targets of channels. One that has no such message becomes a target without a connection.
+// newTargets makes targets of channels. One that has no such message becomes a target without a
+// connection.
 func newTargets(channels []*Channel, id uint64) *targetList {
 	l := targetLists.Get().(*targetList)
 	for i, ch := range channels {

@@ -25,7 +25,8 @@ func TestTickDoesNotPutOffTheEnd(t *testing.T) {
 	})
 }
 
-// From the moment on in which a session's end begins, nothing is sent, though the connection may be open a little longer.
+// From the moment on in which a session's end begins, nothing is sent, though the connection may be
+// open a little longer.
 func TestNothingIsSentOnceTheEndBegins(t *testing.T) {
 	const id = 1
 	payload := rlpx.Compress([]byte("late"))

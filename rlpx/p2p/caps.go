@@ -65,14 +65,16 @@ type Capability struct {
 	// follow.
 	Length uint64
 
-	// Handle, if it is not nil, is called for each message that the peer sends, in order: see Channel. data is valid
-	// until it returns. An error ends the session with the reason that ReasonFor gives; nil goes on. It may do anything
-	// but wait for messages of the same session, which nobody reads meanwhile; a write to a peer that does the same may
-	// wait for ever, up to WriteTimeout, where Send does not.
+	// Handle, if it is not nil, is called for each message that the peer sends, in order: see
+	// Channel. data is valid until it returns. An error ends the session with the reason that
+	// ReasonFor gives; nil goes on. It may do anything but wait for messages of the same session,
+	// which nobody reads meanwhile; a write to a peer that does the same may wait for ever, up to
+	// WriteTimeout, where Send does not.
 	Handle func(ch *Channel, id uint64, data []byte) error
 
-	// MaxMessageSize is the largest message of the capability that is received, in bytes after decompression; it is
-	// checked before that. Zero means 2^24-1, the protocol's own limit. rlpx.Config may have smaller ones.
+	// MaxMessageSize is the largest message of the capability that is received, in bytes after
+	// decompression; it is checked before that. Zero means 2^24-1, the protocol's own limit.
+	// rlpx.Config may have smaller ones.
 	MaxMessageSize int
 }
 

@@ -115,8 +115,8 @@ func (h *hooked) live(t *testing.T) *Session {
 	return s
 }
 
-// Every callback may end its session, in any way, and nobody waits for ever: neither the callback nor who ends the session
-// outside, at the same time or later.
+// Every callback may end its session, in any way, and nobody waits for ever: neither the callback
+// nor who ends the session outside, at the same time or later.
 func TestCase_N7_CallbackEndsSession(t *testing.T) {
 	for _, name := range sessionCallbacks {
 		for _, ending := range endings {
@@ -180,8 +180,8 @@ func TestCase_N7_SlowCallbackHoldsUpNoEnd(t *testing.T) {
 	}
 }
 
-// Nothing is delivered after the end: once Channel.Read has returned the error of the session, no message comes any more,
-// whatever the peer still sends and however the session ends.
+// Nothing is delivered after the end: once Channel.Read has returned the error of the session, no
+// message comes any more, whatever the peer still sends and however the session ends.
 func TestCase_N11_NothingAfterTheEnd(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -9,8 +9,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// However the Hello phase fails, the net.Conn is closed, once, and no goroutine stays: for each failing case of B5 to B15,
-// and for what fails before a message can be understood.
+// However the Hello phase fails, the net.Conn is closed, once, and no goroutine stays: for each
+// failing case of B5 to B15, and for what fails before a message can be understood.
 func TestCase_D7_FailedHello(t *testing.T) {
 	frame := func(p *peer, data []byte) error { return p.SendData(data) }
 	hello := func(payload func(p *peer) []byte) func(*peer) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// What a peer makes a session hold is bounded whatever the sizes of its messages: what fits the queues, and one
-// message. Zeros are cheap to send: 16 MiB of them are 0.8 MiB on the wire.
+// What a peer makes a session hold is bounded whatever the sizes of its messages: what fits the
+// queues, and one message. Zeros are cheap to send: 16 MiB of them are 0.8 MiB on the wire.
 func TestCase_N14_HeldBytesAreBounded(t *testing.T) {
 	const size = 16<<20 - 1
 	block := snappy.Encode(nil, make([]byte, size))
@@ -67,7 +67,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// A message that is larger than the queue goes to a Read that waits, none is lost to one that gives up, and the order stays.
+// A message that is larger than the queue goes to a Read that waits, none is lost to one that gives
+// up, and the order stays.
 func TestCase_N14_LargeMessagesAreHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := pipe.session(t, &SessionConfig{Capabilities: testCaps, QueueBytes: 1000, StallTimeout: time.Hour})
@@ -109,8 +110,8 @@ func TestCase_N14_LargeMessageStalls(t *testing.T) {
 	})
 }
 
-// A function of limits that the program made for its own messages is not asked about those of the base protocol, in whatever
-// phase: a map with a default of 0 refuses none of them.
+// A function of limits that the program made for its own messages is not asked about those of the
+// base protocol, in whatever phase: a map with a default of 0 refuses none of them.
 func TestCase_N9_BaseMessagesHaveTheirOwnLimits(t *testing.T) {
 	asked := make(chan uint64, 100)
 	cfg := func() *rlpx.Config {

@@ -38,8 +38,8 @@ func (l *pipes) dial() net.Conn {
 	return theirs
 }
 
-// One peer after the other is accepted and gets its session. Those that stall at Hello use up nobody's time
-// but their own, and no connection is handed out that is too late.
+// One peer after the other is accepted and gets its session. Those that stall at Hello use up
+// nobody's time but their own, and no connection is handed out that is too late.
 func TestCase_N12_StallAtHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stalling, honest = 3, 3
@@ -87,7 +87,8 @@ func TestCase_N12_StallAtHello(t *testing.T) {
 	})
 }
 
-// A callback may close the Listener that its session or connection comes from, and nobody waits for ever.
+// A callback may close the Listener that its session or connection comes from, and nobody waits for
+// ever.
 func TestCase_N7_CallbackClosesListener(t *testing.T) {
 	for _, name := range []string{
 		"SessionTrace.Started", "rlpx.Trace.HandshakeDone", "rlpx.Trace.FrameRead", "rlpx.Trace.Flushed", "rlpx.Config.MessageLimit",

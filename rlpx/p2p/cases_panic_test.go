@@ -17,8 +17,8 @@ import (
 // panicChild names the callback in which the process is to panic.
 const panicChild = "RLPX_TEST_PANIC_IN"
 
-// A callback that a session's reader calls has nobody above it who could recover: a panic there ends the process with its own
-// words, and not with those of a lock or of a wait for ever.
+// A callback that a session's reader calls has nobody above it who could recover: a panic there
+// ends the process with its own words, and not with those of a lock or of a wait for ever.
 func TestCase_N13_PanicInReader(t *testing.T) {
 	if name := os.Getenv(panicChild); name != "" {
 		h := &hooked{name: name, f: func(*Session) { panic("in " + name) }}
@@ -46,8 +46,9 @@ func TestCase_N13_PanicInReader(t *testing.T) {
 	}
 }
 
-// A callback that is called by the goroutine of a Write: the panic reaches that goroutine, and the session ends, for all. A
-// Broadcast may have a goroutine of its own write, where the panic becomes an error.
+// A callback that is called by the goroutine of a Write: the panic reaches that goroutine, and the
+// session ends, for all. A Broadcast may have a goroutine of its own write, where the panic becomes
+// an error.
 func TestCase_N13_PanicInWriter(t *testing.T) {
 	for _, name := range []string{"rlpx.Trace.FrameWritten", "rlpx.Trace.Flushed"} {
 		for way, write := range map[string]func(ch *Channel){

@@ -19,8 +19,8 @@ func (deaf) SetDeadline(time.Time) error      { return nil }
 func (deaf) SetReadDeadline(time.Time) error  { return nil }
 func (deaf) SetWriteDeadline(time.Time) error { return nil }
 
-// Every bound of time of the public API holds on every net.Conn, whether it has deadlines, says that it
-// has none, or says nothing. The peer does not read, or does not write, or neither.
+// Every bound of time of the public API holds on every net.Conn, whether it has deadlines, says
+// that it has none, or says nothing. The peer does not read, or does not write, or neither.
 func TestCase_N2_TimeBounds(t *testing.T) {
 	const timeout = 3 * time.Second
 	handshaken := func(t *testing.T, wrap func(net.Conn) net.Conn) (*rlpx.Conn, *peer) {
@@ -215,8 +215,8 @@ func TestCase_N2_TimeBounds(t *testing.T) {
 	}
 }
 
-// Limits that the caller set on the connection hold beside those of this package, the smaller one each time, and are there
-// again when Hello is through.
+// Limits that the caller set on the connection hold beside those of this package, the smaller one
+// each time, and are there again when Hello is through.
 func TestCase_N3_CallersLimits(t *testing.T) {
 	const small = 100 // less than a Hello
 	start := func(t *testing.T, set func(*rlpx.Conn)) (*Session, *peer) {
@@ -295,7 +295,8 @@ func TestCase_N3_CallersLimits(t *testing.T) {
 	})
 }
 
-// A Ping is due at the latest after half of ReadTimeout: an idle peer that answers is no silent one.
+// A Ping is due at the latest after half of ReadTimeout: an idle peer that answers is no silent
+// one.
 func TestCase_N8_PingWithinReadTimeout(t *testing.T) {
 	for _, tc := range []struct{ ping, read time.Duration }{
 		{0, 10 * time.Second},

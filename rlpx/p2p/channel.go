@@ -6,14 +6,15 @@ import (
 )
 
 // A Channel carries the messages of one shared capability of a Session. Its methods may be called
-// by any goroutine at any time. A nil Channel, which is what Session.Capability returns for a capability that is not shared,
-// gives ErrNotShared.
+// by any goroutine at any time. A nil Channel, which is what Session.Capability returns for a
+// capability that is not shared, gives ErrNotShared.
 //
 // # Two ways to receive
 //
-// If the capability has a Handle function, the session's reader calls it for each message, in order, with
-// data that is lent for the call: no copy, no queue, no other goroutine. Nothing else is read from the peer meanwhile. Without one, messages are
-// copied into a bounded queue, from which Read takes them.
+// If the capability has a Handle function, the session's reader calls it for each message, in
+// order, with data that is lent for the call: no copy, no queue, no other goroutine. Nothing else
+// is read from the peer meanwhile. Without one, messages are copied into a bounded queue, from
+// which Read takes them.
 type Channel struct {
 	session *Session
 	shared  Shared
@@ -52,8 +53,8 @@ func (ch *Channel) Session() *Session {
 // one.
 //
 // After the session has ended, Read returns what was received before and then the error of
-// Session.Err, and nothing after that; after our own Disconnect or Close only the error. With a Handle function it returns
-// nothing but that error.
+// Session.Err, and nothing after that; after our own Disconnect or Close only the error. With a
+// Handle function it returns nothing but that error.
 func (ch *Channel) Read(ctx context.Context) (id uint64, data []byte, err error) {
 	if ch == nil {
 		return 0, nil, ErrNotShared
@@ -104,7 +105,8 @@ func (ch *Channel) offer(id uint64, data []byte) bool {
 	}
 	full := ch.queue.len() >= cfg.QueueMessages || len(data) > cfg.QueueBytes-ch.queue.bytes
 	if len(data) > cfg.QueueBytes {
-		// The queue is not for this one. Until somebody takes it, it stays where the connection has it.
+		// The queue is not for this one. Until somebody takes it, it stays where the connection has
+		// it.
 		full = ch.queue.len() > 0 || ch.readers == 0
 	}
 	if full {

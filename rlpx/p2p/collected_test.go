@@ -12,8 +12,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// The memory of a session and of its connection is free as soon as it has ended. A timer that is not
-// stopped, or a callback of a context that goes on, would keep it for as long as the bound is.
+// The memory of a session and of its connection is free as soon as it has ended. A timer that is
+// not stopped, or a callback of a context that goes on, would keep it for as long as the bound is.
 func TestEndedSessionsAreCollected(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()

@@ -48,14 +48,14 @@ type SessionConfig struct {
 	ReadTimeout time.Duration
 
 	// WriteTimeout is how long a write may make no progress before the session ends. Progress is a
-	// call on the net.Conn that returns, with at most about 256 KiB or one frame of up to 1 MiB: see
-	// rlpx.Conn.SetWriteTimeout.
+	// call on the net.Conn that returns, with at most about 256 KiB or one frame of up to 1 MiB:
+	// see rlpx.Conn.SetWriteTimeout.
 	WriteTimeout time.Duration
 
 	// QueueBytes and QueueMessages bound what is kept of each capability's messages until its
 	// Channel is read. While the queue has no room for a message nothing at all is read from the
-	// peer, until it stops sending. A message larger than QueueBytes is not queued: it waits for a call of Read
-	// that takes it. So a peer makes a session hold no more than QueueBytes for each
+	// peer, until it stops sending. A message larger than QueueBytes is not queued: it waits for a
+	// call of Read that takes it. So a peer makes a session hold no more than QueueBytes for each
 	// capability and one message; see Capability.MaxMessageSize for the size of that.
 	QueueBytes    int
 	QueueMessages int

@@ -28,13 +28,13 @@ func Dial(ctx context.Context, url string, conn *rlpx.Config, cfg *SessionConfig
 	return d.Dial(ctx, url)
 }
 
-// Dial connects to the node of an enode URL and starts a session with it. ctx bounds all of it; once
-// Dial has returned, ctx has no meaning for the session. rlpx.Config.HandshakeTimeout bounds both
-// handshakes together, whatever ctx allows.
+// Dial connects to the node of an enode URL and starts a session with it. ctx bounds all of it;
+// once Dial has returned, ctx has no meaning for the session. rlpx.Config.HandshakeTimeout bounds
+// both handshakes together, whatever ctx allows.
 //
 // A URL that is none gives ErrInvalidNode. Other errors are those of rlpx.Dialer.Dial, among them
-// rlpx.ErrHandshake where the node has another key, and those of NewSession: a *DisconnectError if the node says why it
-// turns us away, a *UselessPeerError if it shares no capability.
+// rlpx.ErrHandshake where the node has another key, and those of NewSession: a *DisconnectError if
+// the node says why it turns us away, a *UselessPeerError if it shares no capability.
 func (d *Dialer) Dial(ctx context.Context, url string) (*Session, error) {
 	node, err := ParseNode(url)
 	if err != nil {

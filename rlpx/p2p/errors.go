@@ -48,7 +48,8 @@ var (
 	// ErrInvalidCode reports a message from a peer whose code belongs to no shared capability.
 	ErrInvalidCode = errors.New("p2p: invalid message code")
 
-	// ErrNotShared reports the use of a nil Channel: that of a capability that the peer does not share.
+	// ErrNotShared reports the use of a nil Channel: that of a capability that the peer does not
+	// share.
 	ErrNotShared = errors.New("p2p: capability is not shared with the peer")
 
 	// ErrInvalidMessageID reports a message id that the local program used although the
@@ -127,7 +128,8 @@ func (e *breachError) As(target any) bool {
 type UselessPeerError struct {
 	Caps []Cap // what the peer announced, as it was sent
 
-	// Hello is the peer's, if the error comes from Dial, NewSession or a Listener; nil if from Match.
+	// Hello is the peer's, if the error comes from Dial, NewSession or a Listener; nil if from
+	// Match.
 	Hello *Hello
 }
 

@@ -38,8 +38,8 @@ func ExampleDialer() {
 	// node/v1
 }
 
-// A listener that takes nobody from this machine, and says whom it turned away and why. OnError is told of
-// connections that Allow refused, and of those that failed in either handshake.
+// A listener that takes nobody from this machine, and says whom it turned away and why. OnError is
+// told of connections that Allow refused, and of those that failed in either handshake.
 func ExampleListener() {
 	refused := errors.New("no peers from here")
 	reports := make(chan error, 1)
@@ -69,7 +69,8 @@ func ExampleListener() {
 	// Output: true
 }
 
-// Many small messages with few calls on the network, and a Handle function that is lent each of them.
+// Many small messages with few calls on the network, and a Handle function that is lent each of
+// them.
 func ExampleChannel_WriteBatch() {
 	done := make(chan struct{})
 	handler := echo
@@ -94,7 +95,8 @@ func ExampleChannel_WriteBatch() {
 	// 2 three
 }
 
-// Send never waits: a peer that does not keep up has rlpx.ErrQueueFull, and whoever sends decides what that means.
+// Send never waits: a peer that does not keep up has rlpx.ErrQueueFull, and whoever sends decides
+// what that means.
 func ExampleChannel_Send() {
 	release := make(chan struct{})
 	busy := echo

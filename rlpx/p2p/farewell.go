@@ -21,8 +21,9 @@ const (
 	// reads, little for one that does not.
 	impatience = 100 * time.Millisecond
 
-	// writeGrace is what each call under way on the net.Conn gets to return when the session ends. Part
-	// of a frame may be on the wire: then a Disconnect can come after the whole frame, or not at all.
+	// writeGrace is what each call under way on the net.Conn gets to return when the session ends.
+	// Part of a frame may be on the wire: then a Disconnect can come after the whole frame, or not
+	// at all.
 	writeGrace = 100 * time.Millisecond
 
 	// linger is how long the peer may take to close after it was sent our Disconnect. Closing at
@@ -34,8 +35,8 @@ const (
 
 // Refuse tells the peer why it is turned away and closes conn. The Disconnect has one second to be
 // sent, and the peer another 200 ms to read it. Refuse takes the place of Handshake or NewSession,
-// for a node that has no room for instance: in the specification, a Disconnect may take the place of
-// Hello. It returns nil if the Disconnect was sent.
+// for a node that has no room for instance: in the specification, a Disconnect may take the place
+// of Hello. It returns nil if the Disconnect was sent.
 func Refuse(conn *rlpx.Conn, reason DiscReason) error {
 	return refuse(conn, reason, disconnectTimeout, nil)
 }
@@ -66,17 +67,16 @@ func refuse(conn *rlpx.Conn, reason DiscReason, within time.Duration, written <-
 	return err
 }
 
-// release closes conn, from which nobody reads any more, and has it give back the buffer of the message that
-// was read last: whoever still refers to conn must not hold that.
+// release closes conn, from which nobody reads any more, and has it give back the buffer of the
+// message that was read last: whoever still refers to conn must not hold that.
 func release(conn *rlpx.Conn) {
 	conn.Close()
 	conn.Read()
 }
 
-// sayDisconnect writes a Disconnect as the last message and lets the peer read it. Other writers get
-// cause. Somebody must read from conn
-// meanwhile, since the peer may be unable to read before it has written, and close drained when the
-// peer is through. Afterwards conn is to be closed.
+// sayDisconnect writes a Disconnect as the last message and lets the peer read it. Other writers
+// get cause. Somebody must read from conn meanwhile, since the peer may be unable to read before it
+// has written, and close drained when the peer is through. Afterwards conn is to be closed.
 func sayDisconnect(conn *rlpx.Conn, cause error, reason DiscReason, drained <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.Background(), disconnectTimeout)
 	defer cancel()

@@ -15,22 +15,22 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// HelloTimeout bounds the exchange of Hello where neither the context nor the encrypted handshake had
-// a deadline. It is what go-ethereum allows.
+// HelloTimeout bounds the exchange of Hello where neither the context nor the encrypted handshake
+// had a deadline. It is what go-ethereum allows.
 const HelloTimeout = 5 * time.Second
 
 // Handshake exchanges Hello over a connection whose encrypted handshake is done, and returns the
 // peer's. Messages after it are compressed if both versions ask for that, also those that came
 // together with the peer's Hello.
 //
-// A nil ours stands for a zero one. In ours, a Version of 0 means Version, and an ID of zeros the key
-// of the encrypted handshake, from which it must not differ. The returned Hello has the ID that the
-// peer proved to own.
+// A nil ours stands for a zero one. In ours, a Version of 0 means Version, and an ID of zeros the
+// key of the encrypted handshake, from which it must not differ. The returned Hello has the ID that
+// the peer proved to own.
 //
 // All of it happens before ctx is done. If ctx has no deadline, that of the encrypted handshake
-// (rlpx.Config.HandshakeTimeout, from accept or dial on) bounds Hello as well, so that a peer cannot
-// take the time twice; call Handshake as soon as the connection is there. Deadlines that were set on
-// the connection hold beside. A peer that says Disconnect instead of Hello gives a
+// (rlpx.Config.HandshakeTimeout, from accept or dial on) bounds Hello as well, so that a peer
+// cannot take the time twice; call Handshake as soon as the connection is there. Deadlines that
+// were set on the connection hold beside. A peer that says Disconnect instead of Hello gives a
 // *DisconnectError. Where something is wrong with the peer or its Hello, the error says what, and
 // the peer is sent the reason that ReasonFor gives.
 //
@@ -172,7 +172,8 @@ func (x *helloExchange) run(parent context.Context) (*Hello, error) {
 	return nil, err
 }
 
-// baseLimits is for rlpx.Conn.SetMessageLimit: the program's own limits are for messages of capabilities.
+// baseLimits is for rlpx.Conn.SetMessageLimit: the program's own limits are for messages of
+// capabilities.
 func baseLimits(code uint64) (plainBytes int, own bool) { return maxMessageSize, code < BaseLength }
 
 // smaller returns the smaller of a limit that the caller has set, 0 if none, and ours.

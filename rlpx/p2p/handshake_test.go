@@ -113,7 +113,8 @@ func TestCase_B5_DisconnectInsteadOfHello(t *testing.T) {
 	}
 }
 
-// The peer refuses and closes before it reads our Hello, so that our write fails: its reason counts.
+// The peer refuses and closes before it reads our Hello, so that our write fails: its reason
+// counts.
 func TestCase_B5_ReasonBehindFailedWrite(t *testing.T) {
 	ours, theirs := net.Pipe()
 	failing := &rlpxtest.Filter{Conn: ours}

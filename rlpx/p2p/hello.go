@@ -71,10 +71,10 @@ func appendHello(dst []byte, h *Hello, caps []Cap) []byte {
 }
 
 // DecodeHello decodes the payload of a peer's Hello. As EIP-8 asks, any version is accepted and
-// whatever follows the five elements, within the list or after it, is not even looked at. In the list of capabilities, an element that is
-// not a pair of a string and a 64-bit integer is left out: it cannot be one of ours, and says
-// nothing against the others. Capabilities stay in the order in which they came, whatever their
-// names.
+// whatever follows the five elements, within the list or after it, is not even looked at. In the
+// list of capabilities, an element that is not a pair of a string and a 64-bit integer is left out:
+// it cannot be one of ours, and says nothing against the others. Capabilities stay in the order in
+// which they came, whatever their names.
 //
 // Errors are ErrHelloTooBig, ErrMalformedHello, ErrInvalidIdentity and ErrNullIdentity.
 func DecodeHello(payload []byte) (*Hello, error) {

@@ -63,8 +63,8 @@ func TestSilenceBeginsWithTheSession(t *testing.T) {
 	})
 }
 
-// A session whose connection cannot be written to ends within a second, with the first reason, whoever learned of
-// it: a message that nobody waits for, or a timer.
+// A session whose connection cannot be written to ends within a second, with the first reason,
+// whoever learned of it: a message that nobody waits for, or a timer.
 func TestBrokenSessionEnds(t *testing.T) {
 	for name, fail := range map[string]func(s *Session, first error){
 		"told twice": func(s *Session, first error) {
@@ -104,7 +104,8 @@ func TestBrokenSessionEnds(t *testing.T) {
 	}
 }
 
-// A peer that broke the protocol may have more to write before it reads why the session ends. It is drained meanwhile.
+// A peer that broke the protocol may have more to write before it reads why the session ends. It is
+// drained meanwhile.
 func TestPeerIsDrainedAfterABreach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := pipe.session(t, quiet())
@@ -181,7 +182,8 @@ func (c *halfClosing) Close() error {
 	return c.Conn.Close()
 }
 
-// What can end one direction is closed when the peer has closed or a little later, so that it can read the Disconnect.
+// What can end one direction is closed when the peer has closed or a little later, so that it can
+// read the Disconnect.
 func TestPeerHasTimeToReadTheDisconnect(t *testing.T) {
 	for _, peerTakes := range []time.Duration{linger / 2, 2 * linger} {
 		synctest.Test(t, func(t *testing.T) {

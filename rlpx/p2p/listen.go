@@ -12,12 +12,13 @@ import (
 )
 
 // Listener accepts sessions. Both handshakes of all peers run side by side, the encrypted one in an
-// rlpx.Listener with its bounds, and Hello in a goroutine for each connection that starts at once, so that its time
-// is its own: a peer that stalls takes nothing from others.
+// rlpx.Listener with its bounds, and Hello in a goroutine for each connection that starts at once,
+// so that its time is its own: a peer that stalls takes nothing from others.
 //
-// Connections that are busy with Hello, and sessions that wait for Accept, are at most rlpx.Config.MaxPending
-// together. When there is no room, the oldest of those busy with Hello is closed. A session that waits for Accept is
-// alive: it answers Ping, and the functions of its capabilities are called.
+// Connections that are busy with Hello, and sessions that wait for Accept, are at most
+// rlpx.Config.MaxPending together. When there is no room, the oldest of those busy with Hello is
+// closed. A session that waits for Accept is alive: it answers Ping, and the functions of its
+// capabilities are called.
 type Listener struct {
 	inner *rlpx.Listener
 	conn  *rlpx.Config
@@ -40,7 +41,8 @@ type hello struct{ cancel context.CancelCauseFunc }
 // Listen listens on addr, as net.Listen does, and starts a Listener there. conn must have a Key.
 //
 // If the port is 0, the system chooses one, which Addr tells and Node.String makes an enode URL of.
-// To announce it in Hello, call rlpx.Listen first, set SessionConfig.ListenPort, and then NewListener.
+// To announce it in Hello, call rlpx.Listen first, set SessionConfig.ListenPort, and then
+// NewListener.
 func Listen(network, addr string, conn *rlpx.Config, cfg *SessionConfig) (*Listener, error) {
 	if err := cfg.withDefaults().Capabilities.Validate(); err != nil {
 		return nil, err
@@ -52,9 +54,10 @@ func Listen(network, addr string, conn *rlpx.Config, cfg *SessionConfig) (*Liste
 	return NewListener(inner, conn, cfg), nil
 }
 
-// NewListener starts a Listener on inner, which belongs to it from then on. conn is the Config of inner, of which MaxPending and
-// OnError are used here too: OnError is also told of the connections whose Hello failed, and of the sessions that ended
-// before Accept returned them. Of the latter, SessionTrace.Ended learns, too, and who the peer was.
+// NewListener starts a Listener on inner, which belongs to it from then on. conn is the Config of
+// inner, of which MaxPending and OnError are used here too: OnError is also told of the connections
+// whose Hello failed, and of the sessions that ended before Accept returned them. Of the latter,
+// SessionTrace.Ended learns, too, and who the peer was.
 func NewListener(inner *rlpx.Listener, conn *rlpx.Config, cfg *SessionConfig) *Listener {
 	if conn == nil {
 		conn = new(rlpx.Config)
@@ -102,9 +105,10 @@ func (l *Listener) Accept(ctx context.Context) (*Session, error) {
 	}
 }
 
-// Close ends the listener, every connection that is busy with Hello, and with DiscQuitting every session that Accept has not returned. It waits
-// until all goroutines have ended, which takes about a second. It waits no longer than two, for the sake of a callback
-// that calls it and that it would wait for; callbacks had better use End.
+// Close ends the listener, every connection that is busy with Hello, and with DiscQuitting every
+// session that Accept has not returned. It waits until all goroutines have ended, which takes about
+// a second. It waits no longer than two, for the sake of a callback that calls it and that it would
+// wait for; callbacks had better use End.
 func (l *Listener) Close() error {
 	l.End()
 	err := l.inner.Close()
@@ -207,8 +211,8 @@ func (l *Listener) serve(ctx context.Context, busy *hello, conn *rlpx.Conn) {
 	}
 }
 
-// drop tells OnError of a connection that Accept does not return, and gives back its place. Until then it
-// counts, which bounds the calls of a slow OnError.
+// drop tells OnError of a connection that Accept does not return, and gives back its place. Until
+// then it counts, which bounds the calls of a slow OnError.
 func (l *Listener) drop(addr net.Addr, err error) {
 	if l.conn.OnError != nil {
 		l.conn.OnError(addr, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// listener returns a Listener on the loopback interface, a function that makes enode URLs of it, and
-// what its OnError is told.
+// listener returns a Listener on the loopback interface, a function that makes enode URLs of it,
+// and what its OnError is told.
 func startListener(t *testing.T, maxPending int) (l *Listener, url string, reports chan error) {
 	t.Helper()
 	key, err := crypto.GenerateKey()
@@ -199,8 +199,8 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// OnError is told of every session that has ended before Accept could return it, once, whoever came first: the
-// goroutine that hands it over or the one that waits in Accept.
+// OnError is told of every session that has ended before Accept could return it, once, whoever came
+// first: the goroutine that hands it over or the one that waits in Accept.
 func TestEndedSessionsAreReported(t *testing.T) {
 	rlpxtest.CheckGoroutines(t)
 	const sessions = 40

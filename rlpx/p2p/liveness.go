@@ -136,8 +136,8 @@ type pinger struct {
 	last     int64              // when a Ping was last sent
 }
 
-// ask notes a Ping of the one caller whose turn it is. It reports whether the caller is to send it now;
-// else it is sent when the one under way is answered or given up.
+// ask notes a Ping of the one caller whose turn it is. It reports whether the caller is to send it
+// now; else it is sent when the one under way is answered or given up.
 func (p *pinger) ask(now int64) (answer <-chan time.Duration, send bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +149,8 @@ func (p *pinger) ask(now int64) (answer <-chan time.Duration, send bool) {
 	return p.caller, true
 }
 
-// forget is called when the caller does not wait any more. It reports whether its Ping was still to be sent.
+// forget is called when the caller does not wait any more. It reports whether its Ping was still to
+// be sent.
 func (p *pinger) forget() (unsent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -143,7 +143,8 @@ func TestCase_M7_CodeOutOfRangeOnWire(t *testing.T) {
 	}
 }
 
-// An id out of range is a mistake of ours that the peer does not see, like a message that is too large.
+// An id out of range is a mistake of ours that the peer does not see, like a message that is too
+// large.
 func TestCase_M12_InvalidWrites(t *testing.T) {
 	onNetworks(t, func(t *testing.T, n network) {
 		s, p := n.session(t, nil)

@@ -12,12 +12,13 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// nethermind is a peer with what was reported of Nethermind: it looks at header data and at every integer, sends frames
-// with the header of the chunked ones that it once knew, and says Disconnect without compression.
+// nethermind is a peer with what was reported of Nethermind: it looks at header data and at every
+// integer, sends frames with the header of the chunked ones that it once knew, and says Disconnect
+// without compression.
 type nethermind struct{ *peer }
 
-// take receives a message and is as strict with it as that client: header data must be rlp([0, 0]) and then zeros, the code
-// canonical and the payload what the specification says of it.
+// take receives a message and is as strict with it as that client: header data must be rlp([0, 0])
+// and then zeros, the code canonical and the payload what the specification says of it.
 func (p nethermind) take() (code uint64, payload []byte, err error) {
 	frame, err := p.ReadFrame()
 	if err != nil {
@@ -78,8 +79,8 @@ func (p nethermind) say(code uint64, payload []byte, headerData ...byte) error {
 	return p.SendFrame(rlpxtest.MakeHeader(len(data), headerData), data)
 }
 
-// Everything that we send passes the strict reader, and everything that it sends is understood, its raw
-// Disconnect too, whenever that comes.
+// Everything that we send passes the strict reader, and everything that it sends is understood, its
+// raw Disconnect too, whenever that comes.
 func TestCase_I3_Nethermind(t *testing.T) {
 	caps := Capabilities{{Cap: Cap{"aaa", 1}, Length: 4}, {Cap: Cap{"eth", 68}, Length: 17}, {Cap: Cap{"wide", 1}, Length: 300}}
 	for _, end := range []struct {

@@ -51,8 +51,8 @@ func onNetworks(t *testing.T, test func(t *testing.T, n network)) {
 	}
 }
 
-// onClocks runs a test over a pipe with a fake clock, which shows exactly how long things take, and over TCP, where that
-// depends on what else the machine does: there within checks nothing.
+// onClocks runs a test over a pipe with a fake clock, which shows exactly how long things take, and
+// over TCP, where that depends on what else the machine does: there within checks nothing.
 func onClocks(t *testing.T, test func(t *testing.T, n network, within func(what string, took, most time.Duration))) {
 	t.Run(pipe.name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,8 @@ func (p *peer) hello(version uint64, caps ...Cap) []byte {
 	return appendHello(nil, &Hello{Version: version, Name: "raw", ID: [IDLength]byte(p.id)}, caps)
 }
 
-// send sends a message, compressed where that is due. Failing is left to whoever looks for an effect.
+// send sends a message, compressed where that is due. Failing is left to whoever looks for an
+// effect.
 func (p *peer) send(code uint64, payload []byte) error {
 	p.sending.Lock()
 	defer p.sending.Unlock()

@@ -6,10 +6,10 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// Pipe returns two sessions with each other in memory, for the tests of programs that embed this package. Like
-// net.Pipe, on which they are, the connection has no buffer: a write waits for the other end's reader, which
-// every session has. The first is the one that dialled. Nil is the zero SessionConfig, which shares nothing: both need
-// a capability in common.
+// Pipe returns two sessions with each other in memory, for the tests of programs that embed this
+// package. Like net.Pipe, on which they are, the connection has no buffer: a write waits for the
+// other end's reader, which every session has. The first is the one that dialled. Nil is the zero
+// SessionConfig, which shares nothing: both need a capability in common.
 func Pipe(dialer, listener *SessionConfig) (*Session, *Session, error) {
 	a, b, err := rlpx.Pipe(nil, nil)
 	if err != nil {

@@ -45,8 +45,8 @@ func TestCase_M14_SlowCapability(t *testing.T) {
 						sent++
 					}
 				}
-				// Beyond the queue there is the message that stalls, and a buffer of the connection. A
-				// frame takes 64 bytes or more.
+				// Beyond the queue there is the message that stalls, and a buffer of the
+				// connection. A frame takes 64 bytes or more.
 				if sent < tt.queued+1 || sent > tt.queued+1+(64<<10)/64 {
 					t.Errorf("sent %d messages", sent)
 				}

@@ -38,8 +38,8 @@ func (ch *Channel) Write(id uint64, data []byte) error {
 	return ch.WriteContext(context.Background(), id, data)
 }
 
-// WriteContext is Write with a context. If ctx ends while the message waits for those
-// before it, the message is not sent, the error is that of ctx, and the session goes on. Once the message is
+// WriteContext is Write with a context. If ctx ends while the message waits for those before it,
+// the message is not sent, the error is that of ctx, and the session goes on. Once the message is
 // being sent, WriteContext waits for the end of that, which SessionConfig.WriteTimeout bounds.
 func (ch *Channel) WriteContext(ctx context.Context, id uint64, data []byte) error {
 	code, err := ch.code(id)
@@ -87,9 +87,10 @@ func (ch *Channel) WriteRLP(ctx context.Context, id uint64, val any) error {
 	return ch.WriteContext(ctx, id, data)
 }
 
-// Send queues a message and returns without waiting for anything. data is copied, or compressed, before. What is queued for a peer is
-// bounded by rlpx.Config.SendQueue: over that, Send returns rlpx.ErrQueueFull, and nothing has changed. The peer then
-// reads slower than messages are sent to it. Write waits for its turn behind what is queued.
+// Send queues a message and returns without waiting for anything. data is copied, or compressed,
+// before. What is queued for a peer is bounded by rlpx.Config.SendQueue: over that, Send returns
+// rlpx.ErrQueueFull, and nothing has changed. The peer then reads slower than messages are sent to
+// it. Write waits for its turn behind what is queued.
 //
 // Other errors are those of Write. That a message was queued does not say that it will be written.
 func (ch *Channel) Send(id uint64, data []byte) error {

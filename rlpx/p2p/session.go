@@ -17,9 +17,9 @@ import (
 // keeps the connection alive, and says Disconnect when it ends.
 //
 // A session has one goroutine from NewSession until Done: the reader. It needs nothing of the
-// application, which may be idle, except that a capability whose messages are not read stops it once its
-// queue is full: see SessionConfig. Messages are written by the goroutines that call Write, or
-// by one that exists while Send has left something to be written.
+// application, which may be idle, except that a capability whose messages are not read stops it
+// once its queue is full: see SessionConfig. Messages are written by the goroutines that call
+// Write, or by one that exists while Send has left something to be written.
 //
 // All methods may be called by any goroutine at any time, callbacks included.
 type Session struct {
@@ -64,9 +64,9 @@ type Session struct {
 // the error is a *UselessPeerError.
 //
 // The connection belongs to the session from here on. After an error it is closed, with our
-// Disconnect sent before if possible. Limits that were set on it count beside those of the session, the smaller
-// one each time: SetReadLimit, SetWriteTimeout, rlpx.Config.MessageLimit for messages of
-// capabilities. Deadlines end with Hello.
+// Disconnect sent before if possible. Limits that were set on it count beside those of the session,
+// the smaller one each time: SetReadLimit, SetWriteTimeout, rlpx.Config.MessageLimit for messages
+// of capabilities. Deadlines end with Hello.
 func NewSession(ctx context.Context, conn *rlpx.Conn, cfg *SessionConfig) (*Session, error) {
 	s := &Session{conn: conn, cfg: cfg.withDefaults(), start: time.Now()}
 	if err := s.cfg.Capabilities.Validate(); err != nil {
@@ -117,7 +117,8 @@ func (s *Session) run() {
 	go s.read()
 }
 
-// messageLimit bounds the messages of the peer. Those of the base protocol are no concern of the program's own limits.
+// messageLimit bounds the messages of the peer. Those of the base protocol are no concern of the
+// program's own limits.
 func (s *Session) messageLimit(code uint64) (plainBytes int, own bool) {
 	if code < BaseLength {
 		return baseLimit, true
@@ -170,8 +171,9 @@ func (s *Session) Err() error {
 	return s.err
 }
 
-// End begins the end of the session for the given reason and waits for nothing. The peer is told, if that is possible
-// within a second. It reports whether the session had not ended before. What is queued for reading is dropped.
+// End begins the end of the session for the given reason and waits for nothing. The peer is told,
+// if that is possible within a second. It reports whether the session had not ended before. What is
+// queued for reading is dropped.
 func (s *Session) End(reason DiscReason) bool {
 	reason = reason.onWire()
 	return s.end(&DisconnectError{Reason: reason}, &reason, true)
@@ -209,8 +211,8 @@ func (s *Session) breach(err error) {
 func (s *Session) lost(err error) { s.end(fmt.Errorf("p2p: connection lost: %w", err), nil, false) }
 
 // end ends the session. It waits for nothing. The first reason wins: it reports false if there was
-// one before. farewell is what the peer is to be told, nil if nothing. If discard, what is queued for reading is
-// dropped.
+// one before. farewell is what the peer is to be told, nil if nothing. If discard, what is queued
+// for reading is dropped.
 func (s *Session) end(err error, farewell *DiscReason, discard bool) bool {
 	s.mu.Lock()
 	if s.err != nil {

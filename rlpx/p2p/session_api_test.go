@@ -202,8 +202,8 @@ func TestWriteContext(t *testing.T) {
 	})
 }
 
-// What is sent to many, of which some do not read: nobody waits, those who read get all, and the others cost
-// no more than their queue.
+// What is sent to many, of which some do not read: nobody waits, those who read get all, and the
+// others cost no more than their queue.
 func TestSendAllBesideDeafPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const healthy, deaf, rounds = 10, 3, 50
@@ -308,7 +308,8 @@ func TestSessionTrace(t *testing.T) {
 	})
 }
 
-// A nil Channel, which a capability that is not shared gives, is an error everywhere; in a Broadcast, at its index.
+// A nil Channel, which a capability that is not shared gives, is an error everywhere; in a
+// Broadcast, at its index.
 func TestCase_N17_NilChannel(t *testing.T) {
 	s, _ := pipe.session(t, nil)
 	ch := s.Capability("none")

@@ -13,13 +13,13 @@ import (
 // room for eight states, whichever kernel works on it.
 const groupStride = 64
 
-// avx2 is the kernel for four states on machines without AVX-512: no rotation,
-// no ternary logic, and 16 registers. Lanes live in memory, which costs nothing here: loads are part of
-// an xor, and loads and stores take no vector port.
+// avx2 is the kernel for four states on machines without AVX-512: no rotation, no ternary logic,
+// and 16 registers. Lanes live in memory, which costs nothing here: loads are part of an xor, and
+// loads and stores take no vector port.
 //
-// What bounds it is 184 vector instructions a round, on four ports (AMD since Zen 2) or three (Intel):
-// 46 or 61 cycles, which is 276 or 368 for a permutation of one state. The order decides how near it
-// comes, see quadNames.
+// What bounds it is 184 vector instructions a round, on four ports (AMD since Zen 2) or three
+// (Intel): 46 or 61 cycles, which is 276 or 368 for a permutation of one state. The order decides
+// how near it comes, see quadNames.
 func avx2(table Mem) {
 	// A rotation by whole bytes is a shuffle: one instruction, not three.
 	rol8 := shuffle("rol8", 1)

@@ -180,8 +180,8 @@ func (k *ternaryKernel) chi(r row, t0, t1 reg.Register) {
 	VPTERNLOGQ(chi3, t1, t0, b(4))
 }
 
-// permute applies all rounds, and copies a block of each state to where lanes are
-// stored: three lanes every four rounds, the last time lane 14 again, since 17 is no multiple of three.
+// permute applies all rounds, and copies a block of each state to where lanes are stored: three
+// lanes every four rounds, the last time lane 14 again, since 17 is no multiple of three.
 func (k *ternaryKernel) permute() {
 	l := startLayout()
 	MOVQ(U32(rounds/4), k.left)

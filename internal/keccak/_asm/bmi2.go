@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// bmi2 is the kernel of x86-64-v3 machines: RORX and ANDN save the moves and
-// complements that the portable code needs. All 24 rounds unrolled are 3 % slower. Rho of a row spread
-// among chi of the row before it, as in quadNames, gains 0 to 2 % on Zen 3, in 24 orders.
+// bmi2 is the kernel of x86-64-v3 machines: RORX and ANDN save the moves and complements that the
+// portable code needs. All 24 rounds unrolled are 3 % slower. Rho of a row spread among chi of the
+// row before it, as in quadNames, gains 0 to 2 % on Zen 3, in 24 orders.
 func bmi2(table Mem) {
 	TEXT("permuteBMI2", NOSPLIT, "func(a *[25]uint64, p *byte, blocks int)")
 	Doc("permuteBMI2 permutes a, then absorbs blocks blocks at p.")

@@ -11,26 +11,28 @@ import (
 // A linesKernel keeps one state in five ZMM registers, five lanes in each.
 //
 // Theta wants registers aligned by columns: all of it is vertical then, but for bringing the
-// parities to the columns beside. Pi permutes the lanes of each register so that they are aligned by
-// rows; if a register is a line that is neither a row nor a column, then the lanes that chi combines
-// are in the same slot of three registers. One more permutation of each register aligns it by columns
-// again. Slots are numbered so that each time one of the registers can stay as it is.
+// parities to the columns beside. Pi permutes the lanes of each register so that they are aligned
+// by rows; if a register is a line that is neither a row nor a column, then the lanes that chi
+// combines are in the same slot of three registers. One more permutation of each register aligns it
+// by columns again. Slots are numbered so that each time one of the registers can stay as it is.
 //
-// That is 29 vector instructions a round, and 11 more every third, where lanes in pairs take 73, but on two ports rather than
-// three, of which only one permutes and only the other rotates. Pi changes the slope of lines (a, see
-// planes) from 2 to 3, from 3 to 4, and from 4 to 1. From 1 it would make rows, so lanes first go to
-// another register, at a distance in proportion to their column, and the slope is 2 again. This is made
-// of three choices between two registers: one is part of the permutation that aligns by columns, and
-// two are blends that theta's permutations leave time for.
+// That is 29 vector instructions a round, and 11 more every third, where lanes in pairs take 73,
+// but on two ports rather than three, of which only one permutes and only the other rotates. Pi
+// changes the slope of lines (a, see planes) from 2 to 3, from 3 to 4, and from 4 to 1. From 1 it
+// would make rows, so lanes first go to another register, at a distance in proportion to their
+// column, and the slope is 2 again. This is made of three choices between two registers: one is
+// part of the permutation that aligns by columns, and two are blends that theta's permutations
+// leave time for.
 //
 // What bounds it is latency, 20 cycles a round if a port were free whenever one is needed, and how
-// the instructions that both ports can do are spread: the processor decides that long before it executes
-// them. So their order matters (see linesSteps), though the processor does not follow it.
+// the instructions that both ports can do are spread: the processor decides that long before it
+// executes them. So their order matters (see linesSteps), though the processor does not follow it.
 //
-// Rejected: two lanes in an XMM register, as rowsKernel has them (18 % slower), and what is slower than that by
-// as much as is said: one lane in a register and row 0 in general registers (6 %), pairs and row 0
-// in general registers (4 to 15 %), four lanes in a YMM register (20 %). Of lines: one blend, and a choice
-// with the permutation of pi, too (1 %); that choice rather than the one with the other permutation (as fast).
+// Rejected: two lanes in an XMM register, as rowsKernel has them (18 % slower), and what is slower
+// than that by as much as is said: one lane in a register and row 0 in general registers (6 %),
+// pairs and row 0 in general registers (4 to 15 %), four lanes in a YMM register (20 %). Of lines:
+// one blend, and a choice with the permutation of pi, too (1 %); that choice rather than the one
+// with the other permutation (as fast).
 type linesKernel struct {
 	layout    linesLayout
 	vectors   *vectorTable
@@ -105,8 +107,8 @@ func newLinesLayout() (l linesLayout) {
 // chosen makes both choices.
 func (l *linesLayout) chosen(p planes) planes { return p.choose(l.choice[0]).choose(l.choice[1]) }
 
-// step emits one step of the loop. Its name is a letter, the round, and which register it is for, as
-// counted in the order of chi (but for f and g, which go by the number of the register):
+// step emits one step of the loop. Its name is a letter, the round, and which register it is for,
+// as counted in the order of chi (but for f and g, which go by the number of the register):
 //
 //	s a b  copy a register; add two to get parities; add the two that are there last
 //	c d e  rotate the parities; bring those of the column before; the rotated ones of the column after

@@ -234,9 +234,9 @@ func (o *quadOrder) allocate(parity [5]string) error {
 
 // quadNames is the order of the steps of a round, by rule.
 //
-// Rho of a row is spread among chi of the row before it, for only two of four ports can shift
-// (two of three with Intel). Rows that are beside each other need ten registers, and theta five, so
-// the parities for the next round cannot grow as rows come: three rows are added from memory, while the
+// Rho of a row is spread among chi of the row before it, for only two of four ports can shift (two
+// of three with Intel). Rows that are beside each other need ten registers, and theta five, so the
+// parities for the next round cannot grow as rows come: three rows are added from memory, while the
 // last one waits for rho and chi.
 func quadNames() []string {
 	var names []string

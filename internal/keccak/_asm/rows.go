@@ -196,7 +196,8 @@ func (k *rowsKernel) permute(table Mem, left reg.Register) {
 // low is the lower half of a YMM register.
 func low(r reg.Register) reg.Register { return xmms[r.(reg.Physical).PhysicalIndex()] }
 
-// low and high give the XMM register that has a register's part of the first or of the second state.
+// low and high give the XMM register that has a register's part of the first or of the second
+// state.
 func (k *rowsKernel) high(r reg.Register) reg.Register {
 	t := low(k.t[0])
 	VEXTRACTI32X4(U8(1), r, t)

@@ -11,9 +11,10 @@ import (
 	"unsafe"
 )
 
-// Find looks for byte strings in all the memory that is reachable from a pointer: fields that are not exported,
-// spare capacity of slices, and the words of big.Ints, where a number is the other way round, among it. It returns the path to
-// each place. Values that skip reports true for are not looked into.
+// Find looks for byte strings in all the memory that is reachable from a pointer: fields that are
+// not exported, spare capacity of slices, and the words of big.Ints, where a number is the other
+// way round, among it. It returns the path to each place. Values that skip reports true for are not
+// looked into.
 func Find(root any, needles map[string][]byte, skip func(t reflect.Type) bool) (found []string) {
 	all := map[string][]byte{}
 	for name, needle := range needles {
@@ -32,7 +33,8 @@ func Find(root any, needles map[string][]byte, skip func(t reflect.Type) bool) (
 	return found
 }
 
-// Walk calls see with each piece of memory that is reachable from a pointer, as Find looks at it, and the path to it.
+// Walk calls see with each piece of memory that is reachable from a pointer, as Find looks at it,
+// and the path to it.
 func Walk(root any, skip func(t reflect.Type) bool, see func(memory []byte, path string)) {
 	f := finder{see: see, skip: skip, seen: map[visit]bool{}}
 	f.walk(reflect.ValueOf(root), fmt.Sprintf("%T", root))
@@ -125,8 +127,8 @@ func Formats(v any) map[string]string {
 	return texts
 }
 
-// Leaks returns the names of secrets, bytes of at least eight, that can be read from a text in any of the forms that package fmt
-// prints bytes, words and whole numbers in.
+// Leaks returns the names of secrets, bytes of at least eight, that can be read from a text in any
+// of the forms that package fmt prints bytes, words and whole numbers in.
 func Leaks(text string, secrets map[string][]byte) (names []string) {
 	for name, secret := range secrets {
 		for _, form := range append(forms(secret[:8]), new(big.Int).SetBytes(secret).String()) {

@@ -51,7 +51,8 @@ func (t totals) add(s rlpx.Stats) {
 	}
 }
 
-// Collector publishes what the connections of a node count, and its handshakes. It is safe for concurrent use.
+// Collector publishes what the connections of a node count, and its handshakes. It is safe for
+// concurrent use.
 type Collector struct {
 	handshakes *handshakes
 
@@ -66,8 +67,8 @@ func NewCollector() *Collector {
 	return &Collector{handshakes: newHandshakes(), live: make(map[*rlpx.Conn]struct{}), closed: newTotals()}
 }
 
-// Track counts conn, whose handshake is done, until untrack is called. Call that when nothing runs on conn any more: what it
-// counted by then stays in the totals, and what it counts later is lost.
+// Track counts conn, whose handshake is done, until untrack is called. Call that when nothing runs
+// on conn any more: what it counted by then stays in the totals, and what it counts later is lost.
 func (c *Collector) Track(conn *rlpx.Conn) (untrack func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +103,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.handshakes.Collect(ch)
 }
 
-// sum holds the lock while it asks, so that no connection is counted twice or not at all. Asking never
-// waits for a connection.
+// sum holds the lock while it asks, so that no connection is counted twice or not at all. Asking
+// never waits for a connection.
 func (c *Collector) sum() (sums totals, open int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

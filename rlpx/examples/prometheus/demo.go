@@ -76,7 +76,8 @@ func demo(ctx context.Context, alice, bob *Collector) error {
 	}
 }
 
-// use runs talk on conn, which is counted meanwhile, and closes conn afterwards or when ctx is done.
+// use runs talk on conn, which is counted meanwhile, and closes conn afterwards or when ctx is
+// done.
 func use(ctx context.Context, c *Collector, conn *rlpx.Conn, talk func(context.Context, *rlpx.Conn) error) {
 	untrack := c.Track(conn)
 	defer untrack()

@@ -12,7 +12,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// Results of a handshake. There are few, whatever peers do: a label must not take values that a peer chooses.
+// Results of a handshake. There are few, whatever peers do: a label must not take values that a
+// peer chooses.
 const (
 	resultOK         = "ok"
 	resultTimeout    = "timeout"     // the peer, or the way to it, was too slow
@@ -62,8 +63,8 @@ func (h *handshakes) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Instrument returns a copy of cfg whose handshakes are counted, for Dial, Listen, Client and Server. What
-// cfg has for Trace and OnError is still called.
+// Instrument returns a copy of cfg whose handshakes are counted, for Dial, Listen, Client and
+// Server. What cfg has for Trace and OnError is still called.
 func (c *Collector) Instrument(cfg *rlpx.Config) *rlpx.Config {
 	cfg = cfg.Clone()
 	trace := new(rlpx.Trace)

@@ -6,8 +6,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx"
 )
 
-// RegisterHashing publishes what the connections of the process that have rlpx.Config.SharedHashing hash together. Lanes
-// divided by passes is how many of the processor's lanes were busy on average.
+// RegisterHashing publishes what the connections of the process that have rlpx.Config.SharedHashing
+// hash together. Lanes divided by passes is how many of the processor's lanes were busy on average.
 func RegisterHashing(r prometheus.Registerer) {
 	for _, c := range []struct {
 		name, help string

@@ -8,7 +8,8 @@ import (
 
 var errAddress = errors.New("relay: too many connections from this address")
 
-// addresses counts accepted connections by IP address, from before their handshake until they are closed.
+// addresses counts accepted connections by IP address, from before their handshake until they are
+// closed.
 type addresses struct {
 	limit int // 0: none
 
@@ -37,8 +38,8 @@ func (a *addresses) take(addr net.Addr) error {
 	return nil
 }
 
-// release is for rlpx.Config.OnError and for the end of a session. Of a connection that take has not counted, or that
-// was released before, it takes no notice.
+// release is for rlpx.Config.OnError and for the end of a session. Of a connection that take has
+// not counted, or that was released before, it takes no notice.
 func (a *addresses) release(addr net.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -134,7 +134,8 @@ func (r *running) eventually(what string, ok func() bool) {
 	}
 }
 
-// eventually reports whether ok becomes true. It has the time that the whole test has, so that a busy machine is no failure.
+// eventually reports whether ok becomes true. It has the time that the whole test has, so that a
+// busy machine is no failure.
 func eventually(t *testing.T, ok func() bool) bool {
 	for {
 		if rlpxtest.Eventually(ok) {

@@ -26,7 +26,8 @@ func main() {
 	}
 }
 
-// run is the program: it prints the enode URL of the relay and then what happens, until ctx is done.
+// run is the program: it prints the enode URL of the relay and then what happens, until ctx is
+// done.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("relay", flag.ContinueOnError)
 	flags.SetOutput(out)

@@ -13,9 +13,9 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// With many peers, some of whom never read: nothing waits, all others get every message in order, the deaf ones are
-// reported and disconnected, and memory returns. The sender keeps a few messages ahead of the slowest reader, so that
-// the speed of the machine does not matter.
+// With many peers, some of whom never read: nothing waits, all others get every message in order,
+// the deaf ones are reported and disconnected, and memory returns. The sender keeps a few messages
+// ahead of the slowest reader, so that the speed of the machine does not matter.
 func TestManyPeersSomeDeaf(t *testing.T) {
 	peers := 200
 	if testing.Short() || raceEnabled {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// inMemory runs a test on a network of pipes, with a clock that only goes on when everybody waits: the second that a
-// Disconnect gets to arrive is then enough however busy the machine is. The test
+// inMemory runs a test on a network of pipes, with a clock that only goes on when everybody waits:
+// the second that a Disconnect gets to arrive is then enough however busy the machine is. The test
 // fails if it leaves goroutines.
 func inMemory(t *testing.T, test func(t *testing.T, n *network)) {
 	synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,8 @@ func (r *Relay) keep(ctx context.Context, node *p2p.Node) {
 		if ctx.Err() != nil {
 			return
 		}
-		// Half of the pause is random, so that nodes that lost each other do not meet again and again.
+		// Half of the pause is random, so that nodes that lost each other do not meet again and
+		// again.
 		next := pause/2 + rand.N(pause/2+1)
 		r.cfg.Event(Event{Kind: DialPause, Addr: node.Addr(), Pause: next})
 		sleep(ctx, next)

@@ -18,7 +18,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// Capability is what a relay and its peers speak. Each message of it, under any id, is passed on as it came.
+// Capability is what a relay and its peers speak. Each message of it, under any id, is passed on as
+// it came.
 var Capability = p2p.Capability{Cap: p2p.Cap{Name: "relay", Version: 1}, Length: 16, MaxMessageSize: 1 << 20}
 
 // Config says how a Relay behaves. Key must be set; a zero field stands for its default.
@@ -32,8 +33,8 @@ type Config struct {
 	SendQueue     int // bytes kept for a peer that does not keep up; rlpx.DefaultSendQueue
 	MaxDropped    int // messages in a row that find a peer's queue full before it is disconnected; 64
 
-	// MinPause and MaxPause bound the pause before a node is dialled again: a second, five minutes. It doubles each
-	// time, and begins anew after a session of at least MaxPause.
+	// MinPause and MaxPause bound the pause before a node is dialled again: a second, five minutes.
+	// It doubles each time, and begins anew after a session of at least MaxPause.
 	MinPause, MaxPause time.Duration
 
 	// Event is told what happens. It is called by many goroutines at once and must not wait.
@@ -135,8 +136,9 @@ func New(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
-// Run accepts peers from inner, which may be nil, and keeps sessions to the configured nodes, until ctx is done. Then it
-// tells all peers that it quits, and returns nil when no session is left. inner is closed in any case.
+// Run accepts peers from inner, which may be nil, and keeps sessions to the configured nodes, until
+// ctx is done. Then it tells all peers that it quits, and returns nil when no session is left.
+// inner is closed in any case.
 func (r *Relay) Run(ctx context.Context, inner net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -186,7 +188,8 @@ func (r *Relay) Peers() []*p2p.Session {
 	return sessions
 }
 
-// started decides about a session when Hello is through. It comes before the first message of the session.
+// started decides about a session when Hello is through. It comes before the first message of the
+// session.
 func (r *Relay) started(s *p2p.Session) {
 	r.sessions.Add(1)
 	refusal, replaced := r.add(s)
@@ -224,8 +227,8 @@ func (r *Relay) add(s *p2p.Session) (refusal *p2p.DiscReason, replaced *p2p.Sess
 	return nil, replaced
 }
 
-// better decides between two sessions with the same node. When both nodes dial at the same time, both must keep the
-// same session: that which the node with the smaller id has dialled.
+// better decides between two sessions with the same node. When both nodes dial at the same time,
+// both must keep the same session: that which the node with the smaller id has dialled.
 func (r *Relay) better(s, old *p2p.Session) bool {
 	ours, id := s.ConnectionState().Initiator, s.Remote().ID
 	if old.ConnectionState().Initiator == ours {
@@ -243,7 +246,8 @@ func (r *Relay) ended(s *p2p.Session, err error) {
 	}
 }
 
-// remove takes s out of the peers. It reports false if it was refused or replaced, and so is none of them.
+// remove takes s out of the peers. It reports false if it was refused or replaced, and so is none
+// of them.
 func (r *Relay) remove(s *p2p.Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,8 +279,8 @@ func (r *Relay) peerOf(s *p2p.Session) *peer {
 	return nil
 }
 
-// forward passes a message on to all other peers. It is called by the reader of the session that it came from, one
-// message after the other, so each peer gets the messages of another in their order.
+// forward passes a message on to all other peers. It is called by the reader of the session that it
+// came from, one message after the other, so each peer gets the messages of another in their order.
 func (r *Relay) forward(ch *p2p.Channel, id uint64, data []byte) error {
 	from := r.peerOf(ch.Session())
 	if from == nil {

@@ -93,8 +93,8 @@ func TestLimitPerAddress(t *testing.T) {
 	})
 }
 
-// Two relays that dial each other at the same time end with one session, which both know, and which the one with the
-// smaller id has dialled.
+// Two relays that dial each other at the same time end with one session, which both know, and which
+// the one with the smaller id has dialled.
 func TestDialEachOther(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *network) {
 		for range 20 {

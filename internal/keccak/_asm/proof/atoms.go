@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// The atoms of the proof. Each has a number, in this order: zero is none; the return address; MIDR_EL1;
-// lane i of state s after n rounds of the permutation at hand; lane i of the block of state s
-// that is to be absorbed after it; and others, which stand for anything at all.
+// The atoms of the proof. Each has a number, in this order: zero is none; the return address;
+// MIDR_EL1; lane i of state s after n rounds of the permutation at hand; lane i of the block of
+// state s that is to be absorbed after it; and others, which stand for anything at all.
 
 const (
 	maxStates   = 8

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// testSeed is what samples are drawn with: PROOF_SEED of the environment, or 1, so that a test that passed
-// passes again.
+// testSeed is what samples are drawn with: PROOF_SEED of the environment, or 1, so that a test that
+// passed passes again.
 func testSeed(t *testing.T) uint64 {
 	text := os.Getenv("PROOF_SEED")
 	if text == "" {
@@ -197,7 +197,8 @@ func changeOperand(t *testing.T, k *kernel, i, n int, format string, args ...any
 	mustFail(t, &mk, in.line)
 }
 
-// mustFail proves a kernel that is wrong at a line. The message must have the line and what is there.
+// mustFail proves a kernel that is wrong at a line. The message must have the line and what is
+// there.
 func mustFail(t *testing.T, k *kernel, line int) {
 	t.Helper()
 	err := prove(k)

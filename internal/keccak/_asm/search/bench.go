@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// A bench makes kernels and compares their times. Each comparison is a program of its own, which has
-// two kernels: the one to compare with, and another.
+// A bench makes kernels and compares their times. Each comparison is a program of its own, which
+// has two kernels: the one to compare with, and another.
 type bench struct {
 	s                *search
 	dir              string // all below is in there
@@ -77,8 +77,8 @@ func (b *bench) present() ([]string, error) {
 	return strings.Fields(out), err
 }
 
-// keep makes an order the one to compare with, and compare measures another against it: it gives the
-// quotient of the times, which is below 1 if the other is faster.
+// keep makes an order the one to compare with, and compare measures another against it: it gives
+// the quotient of the times, which is below 1 if the other is faster.
 func (b *bench) keep(order []string) error { return b.generate(order, "First") }
 
 func (b *bench) compare(order []string) (float64, error) {
@@ -88,7 +88,8 @@ func (b *bench) compare(order []string) (float64, error) {
 	return b.measure()
 }
 
-// generate makes a kernel, proves it, and puts it into the measuring program with a suffix to its name.
+// generate makes a kernel, proves it, and puts it into the measuring program with a suffix to its
+// name.
 func (b *bench) generate(order []string, suffix string) error {
 	base := filepath.Join(b.dir, "kernels_amd64")
 	if out, err := run(b.dir, b.generator, "-"+b.s.name, strings.Join(order, " "), "-out", base+".s", "-stubs", base+".go", "-pkg", "main"); err != nil {

@@ -4,10 +4,10 @@
 //	go run ./search -order quad    for permute4AVX2
 //	go run ./search -order lines   for permuteAVX512, on a machine that has AVX-512
 //
-// It moves steps of the order at random. A move that breaks a dependency is refused by the generator or
-// by the proof. A kernel that is left is run in turns with the best one so far, and takes its place
-// if it is faster. At the end the best order is printed, as the generator's flag of the same name and
-// the list in its source take it.
+// It moves steps of the order at random. A move that breaks a dependency is refused by the
+// generator or by the proof. A kernel that is left is run in turns with the best one so far, and
+// takes its place if it is faster. At the end the best order is printed, as the generator's flag of
+// the same name and the list in its source take it.
 package main
 
 import (

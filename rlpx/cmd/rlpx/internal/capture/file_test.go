@@ -190,7 +190,8 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// Packets of a network that is not supported are counted, those of other networks in the same file decoded.
+// Packets of a network that is not supported are counted, those of other networks in the same file
+// decoded.
 func TestMixedNetworks(t *testing.T) {
 	chunks, segments := small()
 	empty := ct.Pcapng(ct.Ethernet)

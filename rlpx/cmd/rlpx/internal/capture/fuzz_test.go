@@ -53,7 +53,8 @@ func (s *checkedStream) Close(Ending, Point) {
 	s.closed = true
 }
 
-// Whatever is in a file, reading ends with a word about it, and no stream has more bytes than the file.
+// Whatever is in a file, reading ends with a word about it, and no stream has more bytes than the
+// file.
 func FuzzCapture(f *testing.F) {
 	_, segments := small()
 	for _, n := range ct.Networks {

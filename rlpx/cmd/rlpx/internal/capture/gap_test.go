@@ -243,7 +243,8 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// What the reassembly holds is bounded by the connections that are followed, however they end and follow each other.
+// What the reassembly holds is bounded by the connections that are followed, however they end and
+// follow each other.
 func TestEndedConnectionsAreForgotten(t *testing.T) {
 	for name, end := range map[string]func(tcp *ct.TCP, i int) []ct.Segment{
 		"replaced": func(tcp *ct.TCP, _ int) []ct.Segment { return tcp.Open()[:1] },
@@ -299,7 +300,8 @@ func TestEndedConnectionsAreForgotten(t *testing.T) {
 	}
 }
 
-// What is missing when a connection ends is said, also where nothing waits any longer for it to come.
+// What is missing when a connection ends is said, also where nothing waits any longer for it to
+// come.
 func TestMissingAtTheEnd(t *testing.T) {
 	chunks, _ := lossy()
 	for name, end := range map[string]func(tcp *ct.TCP) []ct.Segment{

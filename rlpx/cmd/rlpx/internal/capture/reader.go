@@ -50,8 +50,9 @@ func NewReader(r io.Reader, h Handler) (*Reader, error) {
 	return rd, nil
 }
 
-// Next reads one packet. The error is io.EOF at the end of the capture, *CutError where it ends too early,
-// *PacketError where it is malformed, or the reader's. After an error, only Finish may be called.
+// Next reads one packet. The error is io.EOF at the end of the capture, *CutError where it ends too
+// early, *PacketError where it is malformed, or the reader's. After an error, only Finish may be
+// called.
 func (r *Reader) Next() error {
 	data, ci, link, err := r.source.next()
 	if err != nil {

@@ -55,7 +55,8 @@ type source struct {
 	content int64            // bytes of them
 }
 
-// The first four bytes of the formats, in either byte order: pcap with microseconds and with nanoseconds, and pcapng.
+// The first four bytes of the formats, in either byte order: pcap with microseconds and with
+// nanoseconds, and pcapng.
 var (
 	pcapMagics = [][]byte{{0xd4, 0xc3, 0xb2, 0xa1}, {0xa1, 0xb2, 0xc3, 0xd4}, {0x4d, 0x3c, 0xb2, 0xa1}, {0xa1, 0xb2, 0x3c, 0x4d}}
 	ngMagic    = []byte{0x0a, 0x0d, 0x0d, 0x0a}
@@ -113,8 +114,8 @@ func headerError(err error) error {
 
 func isCut(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// next returns the next packet, valid until the call after it, and the link type of where it was captured. The
-// error is io.EOF where the capture ends as it should.
+// next returns the next packet, valid until the call after it, and the link type of where it was
+// captured. The error is io.EOF where the capture ends as it should.
 func (s *source) next() (data []byte, ci gopacket.CaptureInfo, link layers.LinkType, err error) {
 	data, ci, link, err = s.read()
 	switch {
@@ -147,7 +148,8 @@ func (s *source) next() (data []byte, ci gopacket.CaptureInfo, link layers.LinkT
 
 var errMalformed = errors.New("malformed")
 
-// read reads a packet. Where int has 32 bits pcapgo panics at numbers of interfaces of 2^31 and more.
+// read reads a packet. Where int has 32 bits pcapgo panics at numbers of interfaces of 2^31 and
+// more.
 func (s *source) read() (data []byte, ci gopacket.CaptureInfo, link layers.LinkType, err error) {
 	defer func() {
 		if recover() != nil {

@@ -24,7 +24,8 @@ type Point struct {
 
 // A Conn is a TCP connection of the capture.
 type Conn struct {
-	// Client opened the connection. Where FromStart is false, nobody knows who did, and Client is who was seen first.
+	// Client opened the connection. Where FromStart is false, nobody knows who did, and Client is
+	// who was seen first.
 	Client, Server netip.AddrPort
 
 	// FromStart is false if the capture begins in the middle of the connection.
@@ -57,13 +58,15 @@ type Gap struct {
 
 // A Handler decides about connections.
 type Handler interface {
-	// Open is called once for each connection that carries data. Without a Stream, nothing more is reported about it.
+	// Open is called once for each connection that carries data. Without a Stream, nothing more is
+	// reported about it.
 	Open(*Conn) Stream
 }
 
 // A Stream takes the data of a connection.
 type Stream interface {
-	// Data takes the next bytes of a direction. They are valid during the call. at is the packet that completed them.
+	// Data takes the next bytes of a direction. They are valid during the call. at is the packet
+	// that completed them.
 	Data(d Direction, p []byte, at Point)
 
 	// Gap reports that bytes are missing. The direction ends there.

@@ -112,8 +112,8 @@ func (t *table) take(seg *segment, ci gopacket.CaptureInfo, at Point) {
 	t.assemble(c, from, seg, ci)
 }
 
-// tick moves the clock on, which never goes back. However late a packet says that it is, that is no proof that much time
-// has passed: clocks are set, and captures joined.
+// tick moves the clock on, which never goes back. However late a packet says that it is, that is no
+// proof that much time has passed: clocks are set, and captures joined.
 func (t *table) tick(at Point) {
 	if t.at.Packet == 0 {
 		t.now, t.lastSweep = at.Time, at.Time
@@ -123,7 +123,8 @@ func (t *table) tick(at Point) {
 	t.at = at
 }
 
-// tcpAcks reports whether a segment is the first after a SYN: what it acknowledges is the SYN of the other side.
+// tcpAcks reports whether a segment is the first after a SYN: what it acknowledges is the SYN of
+// the other side.
 func tcpAcks(tcp *layers.TCP, start uint32) bool { return tcp.ACK && !tcp.SYN && tcp.Seq == start }
 
 // find returns the connection that a segment belongs to, or nil.
@@ -214,8 +215,8 @@ func (t *table) assemble(c *conn, from int, seg *segment, ci gopacket.CaptureInf
 	t.creating = nil
 }
 
-// forget makes the reassembly drop a connection, which else keeps it until both sides have sent a FIN or it is idle: its
-// reset comes from both sides.
+// forget makes the reassembly drop a connection, which else keeps it until both sides have sent a
+// FIN or it is idle: its reset comes from both sides.
 func (t *table) forget(c *conn) {
 	for from := 0; c.pooled && from < len(c.ends); from++ {
 		var header [tcpHeader]byte

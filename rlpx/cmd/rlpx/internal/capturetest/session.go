@@ -39,7 +39,8 @@ func (t *tap) Write(p []byte) (int, error) {
 	return t.Conn.Write(p)
 }
 
-// NewSession performs a handshake. After it, nobody reads what the two sides write: it is only recorded.
+// NewSession performs a handshake. After it, nobody reads what the two sides write: it is only
+// recorded.
 func NewSession(tb testing.TB) *Session {
 	tb.Helper()
 	s := &Session{tb: tb}

@@ -20,8 +20,8 @@ const (
 	// maxBenchConns keeps file descriptors, two for each connection, to what most systems allow.
 	maxBenchConns = 2048
 
-	// maxBenchBytes bounds connections times message size. go-ethereum holds every message about three times,
-	// so this comes to some 3 GiB.
+	// maxBenchBytes bounds connections times message size. go-ethereum holds every message about
+	// three times, so this comes to some 3 GiB.
 	maxBenchBytes = 1 << 30
 )
 
@@ -160,8 +160,9 @@ type subject interface {
 	done(row int) int
 }
 
-// run measures every row in every round, while somebody watches, and prints the results. Between two
-// rounds of a row all others have their turn, so that nothing that comes and goes on the machine hits only one.
+// run measures every row in every round, while somebody watches, and prints the results. Between
+// two rounds of a row all others have their turn, so that nothing that comes and goes on the
+// machine hits only one.
 func (b *bench) run(ctx context.Context, s subject) error {
 	rows, steps := s.rows()
 	view := b.newView(s, duration(float64(rows*steps)*float64(b.rounds)*float64(b.each)))

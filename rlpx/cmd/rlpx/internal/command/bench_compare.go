@@ -51,7 +51,8 @@ func (c *comparison) title() string {
 		gethVersion(), where, onOff(c.loads[0].Snappy), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
 }
 
-// measure runs both implementations, one right after the other, in every other round the other way round.
+// measure runs both implementations, one right after the other, in every other round the other way
+// round.
 func (c *comparison) measure(ctx context.Context, row, round int) (bytes int64, err error) {
 	order := [2]measure.Implementation{measure.GoEthereum, measure.Library}
 	if sharedHashing(c.loads[row]) {
@@ -74,7 +75,8 @@ func (c *comparison) measure(ctx context.Context, row, round int) (bytes int64, 
 	return bytes, nil
 }
 
-// sharedHashing reports whether our connections have Config.SharedHashing in a row: one alone has nobody to share with.
+// sharedHashing reports whether our connections have Config.SharedHashing in a row: one alone has
+// nobody to share with.
 func sharedHashing(l measure.Load) bool { return l.Conns > 1 }
 
 // ratios are those of the rounds, how many times as fast this library was.
@@ -108,7 +110,8 @@ func (c *comparison) table() table {
 
 func ratio(r float64) string { return fmt.Sprintf("%.2f", r) }
 
-// comparedRecord is a row in JSON. Throughputs are medians of the rounds, in bytes and messages a second.
+// comparedRecord is a row in JSON. Throughputs are medians of the rounds, in bytes and messages a
+// second.
 type comparedRecord struct {
 	Network       string   `json:"network"`
 	Snappy        bool     `json:"snappy"`

@@ -36,8 +36,9 @@ func (t table) String() string {
 	return text.String()
 }
 
-// view shows a subject while it is measured, and in the end: on a terminal the table, rewritten whenever a row
-// comes in; else the progress on the standard error, and in the end the table or a line of JSON for each row.
+// view shows a subject while it is measured, and in the end: on a terminal the table, rewritten
+// whenever a row comes in; else the progress on the standard error, and in the end the table or a
+// line of JSON for each row.
 type view struct {
 	*bench
 	subject  subject

@@ -33,8 +33,9 @@ func publicCaps() p2p.Capabilities {
 	}
 }
 
-// defaultLength is the length of a capability about which nothing is known: more than any in use, so that no
-// message is refused. What it does to the codes of capabilities that follow matters only to those who send.
+// defaultLength is the length of a capability about which nothing is known: more than any in use,
+// so that no message is refused. What it does to the codes of capabilities that follow matters only
+// to those who send.
 const defaultLength = 256
 
 // known returns c with its length if it is one of publicCaps, else with defaultLength.

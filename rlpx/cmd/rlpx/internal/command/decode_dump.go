@@ -68,8 +68,9 @@ const (
 	minName = 3
 )
 
-// rlpValues decodes RLP values that stand one after the other, up to so many bytes of them: strings as
-// 0x and hexadecimal digits, lists as []any. Bytes that are not RLP end it, as a string that begins with "!".
+// rlpValues decodes RLP values that stand one after the other, up to so many bytes of them: strings
+// as 0x and hexadecimal digits, lists as []any. Bytes that are not RLP end it, as a string that
+// begins with "!".
 func rlpValues(payload []byte, limit int) (values []any, cut bool) {
 	p := rlpParser{left: limit}
 	return p.values(payload, 0), p.cut

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// drainTime is how long standard input may go on after an interrupt. What writes to it, tcpdump say, got the
-	// interrupt too, and has something left to write.
+	// drainTime is how long standard input may go on after an interrupt. What writes to it, tcpdump
+	// say, got the interrupt too, and has something left to write.
 	drainTime = time.Second
 
 	// chunkSize is how much of the standard input is read ahead.

@@ -12,7 +12,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// jsonReport prints one object a line. Its types are named by their field "type": session, handshake, message, note, end, summary.
+// jsonReport prints one object a line. Its types are named by their field "type": session,
+// handshake, message, note, end, summary.
 type jsonReport struct {
 	enc   *json.Encoder
 	dump  dump

@@ -21,7 +21,8 @@ import (
 
 var loadSize = flag.Int("capture", 200, "size of the capture in TestDecodeMemory, in MiB; at most 48 with -short")
 
-// load is a capture of some sessions side by side, with messages of many sizes, made while it is read.
+// load is a capture of some sessions side by side, with messages of many sizes, made while it is
+// read.
 type load struct {
 	rng      *rand.Rand
 	random   []byte // payloads are parts of it

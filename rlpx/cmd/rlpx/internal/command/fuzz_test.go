@@ -28,8 +28,8 @@ func checkMessage(t *testing.T, err error) {
 	}
 }
 
-// FuzzNodeArgument gives the command an arbitrary node to dial. What is accepted can be dialled and printed as a URL
-// that means the same node; without its last bytes, the port, a URL is refused.
+// FuzzNodeArgument gives the command an arbitrary node to dial. What is accepted can be dialled and
+// printed as a URL that means the same node; without its last bytes, the port, a URL is refused.
 func FuzzNodeArgument(f *testing.F) {
 	key, err := crypto.ToECDSA(bytes.Repeat([]byte{0x1f}, 32))
 	if err != nil {
@@ -93,8 +93,9 @@ func FuzzNodeArgument(f *testing.F) {
 	})
 }
 
-// FuzzKeyFile reads a key from a file of arbitrary content. What is accepted is the file that go-ethereum and we
-// would write for that key, but for the case of digits and the end of the line; no prefix of that is a key.
+// FuzzKeyFile reads a key from a file of arbitrary content. What is accepted is the file that
+// go-ethereum and we would write for that key, but for the case of digits and the end of the line;
+// no prefix of that is a key.
 func FuzzKeyFile(f *testing.F) {
 	good := strings.Repeat("1f", 32)
 	for _, content := range []string{

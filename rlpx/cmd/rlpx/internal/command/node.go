@@ -113,8 +113,8 @@ func parseAddr(text string) (endpoint, error) {
 	return endpoint{host, uint16(port)}, nil
 }
 
-// node describes the node with the given key at this endpoint. Where the endpoint is every address of this machine, it
-// is given the one that works from here.
+// node describes the node with the given key at this endpoint. Where the endpoint is every address
+// of this machine, it is given the one that works from here.
 func (at endpoint) node(key *ecdsa.PublicKey) *p2p.Node {
 	host := at.host
 	ip, err := netip.ParseAddr(host)

@@ -38,7 +38,8 @@ func (o *output) failure() error {
 	return fmt.Errorf("cannot write the output: %w", o.err)
 }
 
-// maxMessage bounds an error message, in bytes. The longest that is worth reading has a long path in it.
+// maxMessage bounds an error message, in bytes. The longest that is worth reading has a long path
+// in it.
 const maxMessage = 1024
 
 // message is the text of an error as one printable line. The prefixes of the library's
@@ -48,7 +49,8 @@ func message(err error) string {
 	return printable(text, maxMessage)
 }
 
-// printable returns text with everything escaped that could disturb a terminal or a log, cut to limit bytes.
+// printable returns text with everything escaped that could disturb a terminal or a log, cut to
+// limit bytes.
 func printable(text string, limit int) string {
 	var b strings.Builder
 	for _, r := range text {

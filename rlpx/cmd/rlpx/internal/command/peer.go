@@ -6,7 +6,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// maxListed is how many capabilities of a peer are listed. Real nodes have fewer; a Hello can hold 100.
+// maxListed is how many capabilities of a peer are listed. Real nodes have fewer; a Hello can hold
+// 100.
 const maxListed = 32
 
 // list prints capabilities, whoever chose their names.

@@ -23,8 +23,8 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// listen calls serve with each connection to a port of the loopback interface, and closes the connection
-// after it. It returns the port.
+// listen calls serve with each connection to a port of the loopback interface, and closes the
+// connection after it. It returns the port.
 func listen(t testing.TB, serve func(net.Conn)) uint16 {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,7 +126,8 @@ func (p *scriptedPeer) answer(n int) {
 	}
 }
 
-// lingerOver reads to the end of the connection, so that closing it does not discard what was written.
+// lingerOver reads to the end of the connection, so that closing it does not discard what was
+// written.
 func (p *scriptedPeer) lingerOver() {
 	_ = p.conn.CloseWrite()
 	_, _ = io.Copy(io.Discard, p.conn.NetConn())

@@ -248,7 +248,8 @@ func TestPingNoHandshake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Without a line feed in it, which is a matter of chance, the server takes auth for the beginning of a request.
+		// Without a line feed in it, which is a matter of chance, the server takes auth for the
+		// beginning of a request.
 		pingTimeout(t, enodeURL(newKey(t), uint16(port)), "handshake with ")
 	})
 	t.Run("wrong node key", func(t *testing.T) {
@@ -292,8 +293,8 @@ func TestPingNoHello(t *testing.T) {
 	pingTimeout(t, peer, "no session with ", "no answer within ")
 }
 
-// pingTimeout pings a peer that leaves something unanswered and checks the error. The timeout holds for what comes before that as
-// well, so it is made longer where the machine is slow.
+// pingTimeout pings a peer that leaves something unanswered and checks the error. The timeout holds
+// for what comes before that as well, so it is made longer where the machine is slow.
 func pingTimeout(t *testing.T, url string, texts ...string) result {
 	t.Helper()
 	for timeout := 100 * time.Millisecond; ; timeout *= 3 {

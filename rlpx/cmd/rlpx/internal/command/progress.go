@@ -10,7 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far something is whose duration is known: as a bar on a terminal, else as a line for each quarter.
+// progress shows how far something is whose duration is known: as a bar on a terminal, else as a
+// line for each quarter.
 type progress struct {
 	w     io.Writer
 	bar   *progressbar.ProgressBar // nil: lines
@@ -42,8 +43,8 @@ func newProgress(w io.Writer, bar bool, what string, total time.Duration) *progr
 	return p
 }
 
-// show shows that elapsed has passed of the duration and what was done in it. Nothing that it cannot
-// write matters.
+// show shows that elapsed has passed of the duration and what was done in it. Nothing that it
+// cannot write matters.
 func (p *progress) show(elapsed time.Duration, moved int64) {
 	elapsed = min(elapsed, p.total)
 	if p.bar != nil {

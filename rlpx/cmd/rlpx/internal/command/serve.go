@@ -18,8 +18,8 @@ import (
 // helloTimeout is how long a peer has for its Hello after the handshake. Peers send it at once.
 const helloTimeout = 5 * time.Second
 
-// maxLeaving is how many peers are told at once that there is no room for them. Each takes a second at most. Beyond
-// that they are not told.
+// maxLeaving is how many peers are told at once that there is no room for them. Each takes a second
+// at most. Beyond that they are not told.
 const maxLeaving = 64
 
 func (e *env) serveCommand() *cli.Command {
@@ -122,7 +122,8 @@ func newServer(log *slog.Logger, maxPeers, limit int) *server {
 	}
 }
 
-// run serves until ctx is done or the limit of sessions is reached. It returns when all peers are gone.
+// run serves until ctx is done or the limit of sessions is reached. It returns when all peers are
+// gone.
 func (s *server) run(ctx context.Context, l *rlpx.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	served := make(chan struct{}) // one element for each session that ended

@@ -352,7 +352,8 @@ func TestKeyLogsAgree(t *testing.T) {
 	}
 }
 
-// A peer that says no Hello of its own is told ours all the same, as go-ethereum's devp2p rlpx ping expects.
+// A peer that says no Hello of its own is told ours all the same, as go-ethereum's devp2p rlpx ping
+// expects.
 func TestServeToGoEthereum(t *testing.T) {
 	s := startServe(t, "-cap", "eth/69")
 	tcp, err := net.Dial("tcp", s.to[0].Addr())

@@ -10,8 +10,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// The layout of a handshake packet (rlpx.md, "Initial Handshake", and EIP-8): a size, then an ECIES message, which
-// begins with an uncompressed point.
+// The layout of a handshake packet (rlpx.md, "Initial Handshake", and EIP-8): a size, then an ECIES
+// message, which begins with an uncompressed point.
 const (
 	sizePrefix    = 2
 	offsetX       = sizePrefix + 1

@@ -33,7 +33,8 @@ func foreignHello(hello []byte, caps []p2p.Cap) []byte {
 	return out
 }
 
-// Whichever byte of a frame is changed, its direction ends there, what was before it stands, and the other direction goes on.
+// Whichever byte of a frame is changed, its direction ends there, what was before it stands, and
+// the other direction goes on.
 func TestChangedByte(t *testing.T) {
 	s := newScript(t)
 	s.greet(eth68)
@@ -151,7 +152,8 @@ func TestOneDirectionOnly(t *testing.T) {
 	if len(e.notes) != 1 || !strings.Contains(e.notes[0].Text, "what the recipient sent cannot be decoded") || d.Stats().Damaged != 1 {
 		t.Errorf("%q, %+v", e.lines, d.Stats())
 	}
-	// A capture that ends before the ack has all that it can have; one that goes on after it has not.
+	// A capture that ends before the ack has all that it can have; one that goes on after it has
+	// not.
 	for n, damaged := range map[int]int{1: 0, 2: 1} {
 		d, e, stream := open(t, s.keyLog)
 		at := point(0)

@@ -9,18 +9,20 @@ import (
 )
 
 const (
-	// maxHeld bounds what all frames under way hold, in bytes: one of the largest with the smaller buffer that it grows
-	// out of, and many of usual size.
+	// maxHeld bounds what all frames under way hold, in bytes: one of the largest with the smaller
+	// buffer that it grows out of, and many of usual size.
 	maxHeld = 40 << 20
 
-	// maxPending bounds what a direction holds back, in bytes, until something of the other direction comes that it
-	// depends on.
+	// maxPending bounds what a direction holds back, in bytes, until something of the other
+	// direction comes that it depends on.
 	maxPending = 256 << 10
 
-	// maxPrefix is how much of a payload is kept for which there is no room: enough for its code, its size and a Disconnect.
+	// maxPrefix is how much of a payload is kept for which there is no room: enough for its code,
+	// its size and a Disconnect.
 	maxPrefix = 256
 
-	// maxMiddle is how many connections are named that began before the capture. The rest is counted.
+	// maxMiddle is how many connections are named that began before the capture. The rest is
+	// counted.
 	maxMiddle = 16
 )
 

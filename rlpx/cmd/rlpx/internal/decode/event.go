@@ -44,8 +44,8 @@ type Message struct {
 
 	Code uint64 // in the frame
 
-	// Cap is the capability that the code belongs to, and ID the message id within it: of p2p, whose Version is 0, the code
-	// itself. Name is empty where no capability is known for the code.
+	// Cap is the capability that the code belongs to, and ID the message id within it: of p2p,
+	// whose Version is 0, the code itself. Name is empty where no capability is known for the code.
 	Cap  p2p.Cap
 	ID   uint64
 	Name string // of the message, or empty
@@ -58,10 +58,12 @@ type Message struct {
 	Hello      *p2p.Hello     // of a Hello; nil if it cannot be read
 	Disconnect p2p.DiscReason // of a Disconnect
 
-	// Payload is the plain payload. It is nil where there was no room for it, or where it cannot be decompressed.
+	// Payload is the plain payload. It is nil where there was no room for it, or where it cannot be
+	// decompressed.
 	Payload []byte
 
-	// Problem says what is wrong with the message, although its MAC is right. It is empty if nothing is.
+	// Problem says what is wrong with the message, although its MAC is right. It is empty if
+	// nothing is.
 	Problem string
 }
 

@@ -11,7 +11,8 @@ import (
 	ct "github.com/go-rlpx/transport/rlpx/cmd/rlpx/internal/capturetest"
 )
 
-// Whatever a peer puts into frames whose MACs are right, each frame gives a message, its texts are printable, and the frame after it is decoded.
+// Whatever a peer puts into frames whose MACs are right, each frame gives a message, its texts are
+// printable, and the frame after it is decoded.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0x80, 0xc0}, []byte{0x01, 0x04}, true)
 	f.Add([]byte{0x01, 0xc1, 0x04}, []byte{0x10, 0x00}, true)

@@ -15,7 +15,8 @@ import (
 	"github.com/go-rlpx/transport/rlpx/p2p"
 )
 
-// The layout of a frame (rlpx.md, "Framing"): header, its MAC, frame data padded to the cipher's block, its MAC.
+// The layout of a frame (rlpx.md, "Framing"): header, its MAC, frame data padded to the cipher's
+// block, its MAC.
 const (
 	headerSize = 16
 	headerWire = headerSize + mac.Size
@@ -57,7 +58,8 @@ type half struct {
 	pending []byte
 }
 
-// begin makes the direction ready for frames. Its MAC is seeded with the nonce of the other side and its own handshake packet.
+// begin makes the direction ready for frames. Its MAC is seeded with the nonce of the other side
+// and its own handshake packet.
 func (h *half) begin(keys *keylog.Session, nonce *[keylog.FieldSize]byte) {
 	block, err := aes.NewCipher(keys.AES[:])
 	if err != nil {
@@ -220,8 +222,9 @@ func (h *half) openHeader() {
 	}
 }
 
-// plausibleHeader reports whether some client would write such a header. Whatever follows the size is to be ignored, and
-// clients differ in it, but none fills it: a list of two zeros or less comes first, and zeros after it.
+// plausibleHeader reports whether some client would write such a header. Whatever follows the size
+// is to be ignored, and clients differ in it, but none fills it: a list of two zeros or less comes
+// first, and zeros after it.
 func plausibleHeader(h []byte) bool {
 	return [headerSize - 6]byte(h[6:]) == [headerSize - 6]byte{} || [3]byte(h[3:]) == [3]byte{0xc2, 0x80, 0x80}
 }
@@ -300,8 +303,8 @@ func (h *half) decrypt(ct []byte) {
 	}
 }
 
-// room makes room for n bytes of plaintext, or reports that there is none. The buffer grows with what came, at most
-// twice as far as that.
+// room makes room for n bytes of plaintext, or reports that there is none. The buffer grows with
+// what came, at most twice as far as that.
 func (h *half) room(n int) bool {
 	if h.buf.Held() && len(h.buf.B) >= n {
 		return true

@@ -15,8 +15,8 @@ const (
 	// maxMessage bounds a message before compression (EIP-706).
 	maxMessage = 1<<24 - 1
 
-	// No element of a snappy block makes more than 64 bytes of 3. What declares more is corrupt, and no memory is
-	// found for it.
+	// No element of a snappy block makes more than 64 bytes of 3. What declares more is corrupt,
+	// and no memory is found for it.
 	maxCopy     = 64
 	maxCopyCost = 3
 )
@@ -37,7 +37,8 @@ func (f *frame) code() uint64 {
 	return code
 }
 
-// mustWait reports whether what a message means depends on a Hello of the other side that may still come.
+// mustWait reports whether what a message means depends on a Hello of the other side that may still
+// come.
 func (h *half) mustWait() bool {
 	other := h.other()
 	return h.greeted && !other.greeted && !other.ended && !h.c.closing
@@ -85,8 +86,8 @@ func (h *half) message(f *frame) {
 	c.d.sink.Message(m)
 }
 
-// decode fills in what follows from the payload as it travelled, which may be there in part only, and from the place
-// of the message in its direction.
+// decode fills in what follows from the payload as it travelled, which may be there in part only,
+// and from the place of the message in its direction.
 func (h *half) decode(m *Message, payload []byte, whole, first bool) {
 	m.Plain = m.Wire
 	if m.Code < p2p.BaseLength {
@@ -139,7 +140,8 @@ func (h *half) decodeDisconnect(m *Message, payload []byte, whole bool) {
 	}
 }
 
-// compressed reports whether messages after Hello are compressed: if both sides speak a version that does it.
+// compressed reports whether messages after Hello are compressed: if both sides speak a version
+// that does it.
 func (h *half) compressed() bool {
 	ours, theirs := h.hello, h.other().hello
 	return ours != nil && ours.Snappy() && (theirs == nil || theirs.Snappy())

@@ -5,8 +5,8 @@ import "github.com/go-rlpx/transport/rlpx/p2p"
 // baseNames are the messages of the base protocol. The other codes are reserved.
 var baseNames = [p2p.BaseLength]string{"Hello", "Disconnect", "Ping", "Pong"}
 
-// ethNames are the messages of eth, by id: those of ethereum/devp2p, caps/eth.md, and of go-ethereum v1.17.10 for what is
-// newer. No id has two meanings in the versions that are in use.
+// ethNames are the messages of eth, by id: those of ethereum/devp2p, caps/eth.md, and of
+// go-ethereum v1.17.10 for what is newer. No id has two meanings in the versions that are in use.
 var ethNames = map[uint64]string{
 	0x00: "Status",
 	0x01: "NewBlockHashes",

@@ -88,7 +88,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// The forms of Disconnect that are seen on public networks, before and after Hello, compressed or not.
+// The forms of Disconnect that are seen on public networks, before and after Hello, compressed or
+// not.
 func TestDisconnect(t *testing.T) {
 	for _, tc := range []struct {
 		payload []byte
@@ -138,7 +139,8 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// A Disconnect in place of Hello leaves the other side's messages without capabilities, not without a line.
+// A Disconnect in place of Hello leaves the other side's messages without capabilities, not without
+// a line.
 func TestDisconnectInsteadOfHello(t *testing.T) {
 	s := newScript(t)
 	s.hello(true, 5, eth68)

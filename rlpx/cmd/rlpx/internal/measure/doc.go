@@ -5,6 +5,6 @@
 // Whoever receives knows by itself which message must come next and compares every byte of it, in
 // all measurements and for both implementations alike.
 //
-// A measurement runs in goroutines of its own, which are gone when it returns; it ends early when its
-// context does.
+// A measurement runs in goroutines of its own, which are gone when it returns; it ends early when
+// its context does.
 package measure

@@ -17,8 +17,9 @@ type Channel interface {
 const echoID = 0
 
 const (
-	// windowBytes and windowMessages bound what is under way to the peer and back, so that what still has to
-	// come when the time is over comes soon. At 100 ms a round trip the bytes allow for 40 MB/s.
+	// windowBytes and windowMessages bound what is under way to the peer and back, so that what
+	// still has to come when the time is over comes soon. At 100 ms a round trip the bytes allow
+	// for 40 MB/s.
 	windowBytes    = 4 << 20
 	windowMessages = 256
 
@@ -29,7 +30,8 @@ const (
 // ErrNoEcho is the error when nothing came back in time.
 var ErrNoEcho = errors.New("no echo in time")
 
-// An Echo measures a peer's. Its measurements must not run side by side, and after an error nothing more can be measured.
+// An Echo measures a peer's. Its measurements must not run side by side, and after an error nothing
+// more can be measured.
 type Echo struct {
 	Channel Channel
 	Payload *Payload
@@ -37,8 +39,8 @@ type Echo struct {
 	Abort   func()        // ends the session, which unblocks Write; called when a measurement fails, several times and at once
 }
 
-// RoundTrips sends one message of the given size at a time until d has passed, at least one, and returns how long
-// each took to come back.
+// RoundTrips sends one message of the given size at a time until d has passed, at least one, and
+// returns how long each took to come back.
 func (e *Echo) RoundTrips(ctx context.Context, size int, d time.Duration) (trips []time.Duration, err error) {
 	err = e.run(ctx, func(ctx context.Context, progress func()) error {
 		start := time.Now()
@@ -59,14 +61,15 @@ func (e *Echo) RoundTrips(ctx context.Context, size int, d time.Duration) (trips
 	return trips, err
 }
 
-// Stream sends messages of the given size until d has passed, at least one, several at a time, and stops the clock
-// when all have come back. The Amount is that of one direction.
+// Stream sends messages of the given size until d has passed, at least one, several at a time, and
+// stops the clock when all have come back. The Amount is that of one direction.
 func (e *Echo) Stream(ctx context.Context, size int, d time.Duration) (a Amount, err error) {
 	start := time.Now()
 	err = e.run(ctx, func(ctx context.Context, progress func()) error {
 		ctx, fail := context.WithCancelCause(ctx)
 		defer fail(nil)
-		// An element is a message that is about to be sent, or was sent, and that nobody waits for yet.
+		// An element is a message that is about to be sent, or was sent, and that nobody waits for
+		// yet.
 		window := make(chan struct{}, min(max(windowBytes/size, 2), windowMessages))
 		var writer sync.WaitGroup
 		writer.Go(func() {
@@ -112,8 +115,8 @@ func (e *Echo) read(ctx context.Context, i, size int) error {
 	return e.Payload.check(i, size, echoID, id, data)
 }
 
-// run runs a measurement, which calls progress whenever a message came back. It ends with ErrNoEcho if that is not
-// in time, and with the context's cause if that is done.
+// run runs a measurement, which calls progress whenever a message came back. It ends with ErrNoEcho
+// if that is not in time, and with the context's cause if that is done.
 func (e *Echo) run(ctx context.Context, measurement func(ctx context.Context, progress func()) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -13,8 +13,8 @@ const (
 	endCode // the message after the last
 )
 
-// A Load is what connections within this process carry: messages of one size, in one direction, each
-// connection with a goroutine that writes and one that reads.
+// A Load is what connections within this process carry: messages of one size, in one direction,
+// each connection with a goroutine that writes and one that reads.
 type Load struct {
 	Pipe   bool // over net.Pipe instead of TCP on the loopback interface
 	Conns  int  // how many are busy at once
@@ -32,8 +32,8 @@ type Amount struct {
 // Rate is in bytes a second.
 func (a Amount) Rate() float64 { return float64(a.Bytes) / a.Took.Seconds() }
 
-// Run writes for the given time on all connections, one message each at least, and stops the
-// clock when everything has arrived. Every connection has carried a message before, so that buffers have
+// Run writes for the given time on all connections, one message each at least, and stops the clock
+// when everything has arrived. Every connection has carried a message before, so that buffers have
 // their size.
 func (l Load) Run(ctx context.Context, im Implementation, payload *Payload, d time.Duration) (Amount, error) {
 	ctx, fail := context.WithCancelCause(ctx)

@@ -15,8 +15,8 @@ const MaxSize = 1<<24 - 2
 // differ; stride is how much further each starts than the one before, a prime.
 const slide, stride = 64 << 10, 7919
 
-// Payload is what is sent: lists of transactions, which snappy compresses to some 0.63. A Payload is not modified
-// and may serve any number of measurements.
+// Payload is what is sent: lists of transactions, which snappy compresses to some 0.63. A Payload
+// is not modified and may serve any number of measurements.
 type Payload struct{ source []byte }
 
 // NewPayload makes the payload for messages of up to size bytes.
@@ -35,7 +35,8 @@ func (p *Payload) check(i, size int, wantID, id uint64, data []byte) error {
 	return Compare(i, wantID, p.message(i, size), id, data)
 }
 
-// Compare compares the message that was sent as number i with what arrived. The error, if they differ, is ErrMismatch.
+// Compare compares the message that was sent as number i with what arrived. The error, if they
+// differ, is ErrMismatch.
 func Compare(i int, wantID uint64, want []byte, id uint64, data []byte) error {
 	switch {
 	case id != wantID:

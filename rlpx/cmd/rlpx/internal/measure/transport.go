@@ -57,7 +57,8 @@ func newSecrets() (a, b secrets) {
 	return a, b
 }
 
-// seeded returns the kind of state that go-ethereum's handshake makes, so that go-ethereum hashes with its own Keccak.
+// seeded returns the kind of state that go-ethereum's handshake makes, so that go-ethereum hashes
+// with its own Keccak.
 func seeded(seed []byte) crypto.KeccakState {
 	h := crypto.NewKeccakState()
 	_, _ = h.Write(seed) // never fails
