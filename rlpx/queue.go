@@ -156,7 +156,6 @@ func (out *writeHalf) finish(own *item, err error) (owner, news bool) {
 		news = out.fail(err)
 		done.append(&out.control)
 		done.append(&out.queue)
-		out.n, out.sent, out.frames = 0, 0, 0
 		// Messages that are not known to be written do not count.
 		out.published.calls, out.published.wire = out.stats.calls, out.stats.wire
 	} else {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/golang/snappy"
 )
@@ -350,6 +352,30 @@ func FuzzDecodeDisconnect(f *testing.F) {
 			if got := DecodeDisconnect(AppendDisconnect(nil, plain)); got != plain {
 				t.Errorf("%v became %v", plain, got)
 			}
+		}
+	})
+}
+
+// A peer that is refused for what it said may take its time for our Hello: a part of it may be on the
+// wire, and the Disconnect comes behind it.
+func TestRefusalWaitsForOurHello(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, p := pipe.peer(t, nil)
+		result := make(chan error, 1)
+		go func() {
+			_, err := Handshake(t.Context(), conn, &Hello{Name: "ours"})
+			result <- err
+		}()
+		if err := p.send(BaseLength, nil); err != nil { // which is no Hello
+			t.Fatal(err)
+		}
+		time.Sleep(disconnectTimeout / 2)
+		if code, _ := p.read(); code != HelloCode {
+			t.Fatalf("got code %#x, want our Hello", code)
+		}
+		p.wantFarewell(DiscProtocolError)
+		if err := <-result; !errors.Is(err, ErrUnexpectedMessage) {
+			t.Error(err)
 		}
 	})
 }
