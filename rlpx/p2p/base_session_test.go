@@ -268,6 +268,7 @@ func TestCase_B24_LastFrame(t *testing.T) {
 					p.SendData(tt.data)
 				}
 				// Not wantFarewell: keep-alive Pings may come before.
+				p.Conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 				codes, payloads := p.rest()
 				if n := len(codes); n == 0 || codes[n-1] != DisconnectCode || !bytes.Equal(payloads[n-1], AppendDisconnect(nil, tt.reason)) {
 					t.Errorf("got codes %#x, payloads %x", codes, payloads)
@@ -326,7 +327,7 @@ func TestCase_D1_PingFlood(t *testing.T) {
 	}
 	goroutines, heap := runtime.NumGoroutine(), rlpxtest.HeapInUse()
 
-	connB.SetWriteDeadline(time.Now().Add(time.Minute))
+	connB.SetWriteDeadline(time.Now().Add(30 * time.Second))
 	for sent := range flood {
 		if _, err := connB.Write(PingCode, AppendPing(nil)); err != nil {
 			break // closed on us

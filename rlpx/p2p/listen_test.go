@@ -163,8 +163,7 @@ func TestListenerClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	<-s.Done()
-	wantErr(t, s.Err(), &DisconnectError{DiscQuitting, true})
+	wantDone(t, s, &DisconnectError{DiscQuitting, true})
 
 	l, _, _ = startListener(t, 0)
 	ended := make(chan error)
