@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/go-rlpx/transport/internal/bufpool"
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
@@ -112,4 +113,41 @@ func TestCostOfWhatIsQueued(t *testing.T) {
 			t.Errorf("%d payloads of 100 KiB in a queue of 256", sent)
 		}
 	})
+}
+
+// sizedConn notes the capacity of what it is given to write.
+type sizedConn struct {
+	net.Conn
+	last int
+}
+
+func (c *sizedConn) Write(p []byte) (int, error) {
+	c.last = cap(p)
+	return len(p), nil
+}
+
+// The buffer for the rest of a batch is as large as the rest needs, not as what was before it.
+func TestBufferFitsWhatIsLeft(t *testing.T) {
+	for name, sizes := range map[string][]int{
+		"frames that fill a call": {200 << 10, 200 << 10, 100},
+		"a frame in pieces":       {3 << 20, 100},
+	} {
+		sink := new(sizedConn)
+		secrets, _ := rlpxtest.NewSecrets(1)
+		conn := initConn(sink, nil, secrets)
+		var msgs []Message
+		for _, size := range sizes {
+			msgs = append(msgs, Message{1, make([]byte, size)})
+		}
+		if _, err := conn.WriteBatch(msgs); err != nil {
+			t.Fatal(err)
+		}
+		rest := 0
+		for _, size := range sizes[1:] {
+			rest += wireLen(maxCodeLen + size)
+		}
+		if most := bufpool.ClassSize(rest); sink.last > most {
+			t.Errorf("%s: the last buffer has %d bytes, want %d", name, sink.last, most)
+		}
+	}
 }

@@ -150,8 +150,7 @@ func (out *writeHalf) encrypt(dst []byte, m outgoing) (frame []byte, wire int) {
 func (out *writeHalf) encryptHead(dst []byte, code uint64, payload []byte, size int) int {
 	block := dst[headerWire : headerWire+blockSize]
 	n := len(rlp.AppendUint64(block[:0], code))
-	head := copy(block[n:], payload)
-	clear(block[n+head:])
+	head := copy(block[n:], payload) // to the end: what comes here is longer than a block
 	out.encryptWithHeader(dst, size, blockSize)
 	return head
 }
