@@ -47,12 +47,13 @@
 //	a net.Error with Timeout()    Read: the deadline expired, and the next Read goes on at the same byte
 //	net.ErrClosed                 Close or CloseWrite was called here
 //	ErrConnect                    Dial: no connection to that address, so nothing of a handshake yet
-//	ErrHandshake                  the handshake failed. Sentinels of package handshake say how:
+//	ErrHandshake                  the handshake failed. Sentinels of transport/handshake say how:
 //	                              handshake.ErrRemoteClosed may be a wrong node key, or a peer that is full
 //	ErrAuthentication             a frame failed its MAC. Both directions ended, the net.Conn is closed
 //	ErrProtocol                   the peer broke the rules. Nothing more can be read, but Write works
 //	*PayloadError                 one of these: a payload that does not decompress
 //	ErrMessageTooBig, *SizeError  a message over a limit. Of Write: nothing was changed
+//	ErrWriteTimeout               the peer takes nothing. Both directions ended, the net.Conn is closed
 //	ErrQueueFull                  Send: the peer does not keep up. Nothing was changed
 //	ErrRefused, ErrEvicted        Config.OnError: a Listener gave the connection up
 //	*PanicError                   the net.Conn or a callback panicked

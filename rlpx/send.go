@@ -21,8 +21,8 @@ var ErrQueueFull = errors.New("rlpx: send queue is full")
 // use Write: it takes its turn behind what is queued.
 //
 // Messages of Send and Write leave in the order of the calls. That a message was queued does not
-// say that it will be written: the connection may fail, of which later calls and Trace.WriteFailed
-// tell.
+// say that it will be written: the connection may fail or be closed before, of which later calls
+// and Trace.WriteFailed tell. [Conn.WriteBatch] without messages waits for it.
 func (c *Conn) Send(code uint64, data []byte) error {
 	m, block, err := c.outgoing("Send", code, data)
 	if err != nil {

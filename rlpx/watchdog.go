@@ -1,6 +1,7 @@
 package rlpx
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -134,12 +135,17 @@ func (c *Conn) SetWriteTimeout(d time.Duration) {
 // WriteTimeout returns what SetWriteTimeout was last called with.
 func (c *Conn) WriteTimeout() time.Duration { return time.Duration(c.out.watchdog.timeout.Load()) }
 
+// ErrWriteTimeout is in the chain of the error of a connection that ended because a call on the
+// net.Conn took longer than [Conn.SetWriteTimeout] allows: the peer takes nothing.
+var ErrWriteTimeout = errors.New("rlpx: write timeout")
+
 // writeTimeoutError is why a connection was ended by a watchdog.
 type writeTimeoutError struct{ timeout time.Duration }
 
 func (e *writeTimeoutError) Error() string {
 	return fmt.Sprintf("rlpx: a write took longer than %v", e.timeout)
 }
-func (e *writeTimeoutError) Timeout() bool   { return true }
-func (e *writeTimeoutError) Temporary() bool { return false }
-func (e *writeTimeoutError) Unwrap() error   { return os.ErrDeadlineExceeded }
+func (e *writeTimeoutError) Timeout() bool        { return true }
+func (e *writeTimeoutError) Temporary() bool      { return false }
+func (e *writeTimeoutError) Is(target error) bool { return target == ErrWriteTimeout }
+func (e *writeTimeoutError) Unwrap() error        { return os.ErrDeadlineExceeded }

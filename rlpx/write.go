@@ -65,7 +65,8 @@ type Message struct {
 // WriteBatch sends messages in their order, with nothing in between but what [Conn.SendControl]
 // sends. Each call on the net.Conn carries about 256 KiB of frames. It returns the size of all
 // payloads on the wire, as Write does for one. If any message is too large, a [SizeError] is
-// returned and nothing is sent; any other error is permanent.
+// returned and nothing is sent; any other error is permanent. Without messages, WriteBatch waits
+// until all that was sent before is written.
 func (c *Conn) WriteBatch(msgs []Message) (wireSize int, err error) {
 	return c.WriteBatchContext(context.Background(), msgs)
 }

@@ -57,3 +57,24 @@ func TestNothingIsSentOnceTheEndBegins(t *testing.T) {
 		})
 	}
 }
+
+// Where a write has failed, an end that the program asks for does not hide that.
+func TestEndAfterFailedWriteTellsOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := &SessionConfig{Capabilities: testCaps, WriteTimeout: time.Second, PingInterval: -1, ReadTimeout: -1}
+		s, _ := pipe.session(t, cfg)
+		ch := s.Capability("aaa")
+		ch.Send(1, nil) // which the peer does not take
+		time.Sleep(2 * time.Second)
+		if err := ch.Send(1, nil); !errors.Is(err, rlpx.ErrWriteTimeout) {
+			t.Errorf("Send: %v", err)
+		}
+		if s.End(DiscUselessPeer) {
+			t.Error("End takes the end for its own")
+		}
+		wantDone(t, s, rlpx.ErrWriteTimeout)
+		if err := s.Err(); errors.Is(err, DiscUselessPeer) {
+			t.Errorf("the session ended by %v", err)
+		}
+	})
+}

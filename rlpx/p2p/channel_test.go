@@ -37,7 +37,8 @@ func TestTakenMessageMakesRoom(t *testing.T) {
 	})
 }
 
-// Several messages with one signal wake all who wait: what one goroutine takes, it tells the next of.
+// Several messages with one signal wake all who wait: what one goroutine takes, it tells the next
+// of.
 func TestOneSignalForSeveralMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := pipe.session(t, nil)
@@ -84,8 +85,8 @@ func TestQueueKeepsNoMessage(t *testing.T) {
 	}
 }
 
-// The connection's buffer of the last message is given back at the end of a session, though the program
-// keeps the session.
+// The connection's buffer of the last message is given back at the end of a session, though the
+// program keeps the session.
 func TestEndGivesTheLastBufferBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := bufpool.Track()
@@ -111,5 +112,33 @@ func TestEndGivesTheLastBufferBack(t *testing.T) {
 			t.Errorf("%d buffers are lent after the end", n)
 		}
 		s.Err()
+	})
+}
+
+// An empty batch waits for what was sent before it, however that was sent.
+func TestEmptyBatchWaitsForTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := pipe.session(t, nil)
+		ch := s.Capability("aaa")
+		for range 3 {
+			if err := ch.Send(1, make([]byte, 10<<10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		flushed := make(chan error, 1)
+		go func() { flushed <- ch.WriteBatch(t.Context(), nil) }()
+		synctest.Wait()
+		if len(flushed) > 0 {
+			t.Error("it returned before anything was written")
+		}
+		for range 3 {
+			if code, _ := p.read(); code != 0x11 {
+				t.Errorf("got code %#x", code)
+			}
+		}
+		if err := <-flushed; err != nil {
+			t.Error(err)
+		}
+		go p.rest()
 	})
 }

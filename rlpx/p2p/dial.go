@@ -33,8 +33,10 @@ func Dial(ctx context.Context, url string, conn *rlpx.Config, cfg *SessionConfig
 // both handshakes together, whatever ctx allows.
 //
 // A URL that is none gives ErrInvalidNode. Other errors are those of rlpx.Dialer.Dial, among them
-// rlpx.ErrHandshake where the node has another key, and those of NewSession: a *DisconnectError if
-// the node says why it turns us away, a *UselessPeerError if it shares no capability.
+// rlpx.ErrConnect and rlpx.ErrHandshake, and those of NewSession: a *DisconnectError if the node
+// says why it turns us away, a *UselessPeerError if it shares no capability. A node that has no
+// room may also say so after Hello: then Dial succeeds, and the session ends soon with
+// DiscTooManyPeers.
 func (d *Dialer) Dial(ctx context.Context, url string) (*Session, error) {
 	node, err := ParseNode(url)
 	if err != nil {

@@ -356,8 +356,8 @@ func FuzzDecodeDisconnect(f *testing.F) {
 	})
 }
 
-// A peer that is refused for what it said may take its time for our Hello: a part of it may be on the
-// wire, and the Disconnect comes behind it.
+// A peer that is refused for what it said may take its time for our Hello: a part of it may be on
+// the wire, and the Disconnect comes behind it.
 func TestRefusalWaitsForOurHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, p := pipe.peer(t, nil)

@@ -43,8 +43,9 @@
 // # Slow peers
 //
 // [Channel.Send] queues a message and never waits: rlpx.ErrQueueFull says that the peer does not
-// keep up, and whoever sends decides what to do about it. SessionConfig.WriteTimeout ends a
-// session whose peer takes nothing.
+// keep up, and whoever sends decides what to do about it. Who ends the session gives
+// DiscUselessPeer for a reason, as other clients do; a peer that does not read will hardly see it.
+// SessionConfig.WriteTimeout ends a session whose peer takes nothing at all.
 //
 // The other way round, each Channel without Handle should be read all the time: what is not read
 // is kept up to a bound, and beyond it nothing more is read from the peer, for any capability.
@@ -72,6 +73,7 @@
 //	ErrUnexpectedIdentity, ErrSelf  Hello has another key than the handshake, or our own
 //	ErrReadTimeout                  the peer is silent, and answers no Ping
 //	ErrStalled                      we did not read a Channel
+//	rlpx.ErrWriteTimeout            the peer takes nothing. Nobody said Disconnect, which cannot be sent
 //	rlpx.ErrQueueFull               Send: the peer does not keep up. Nothing was changed
 //	rlpx.ErrMessageTooBig           a message over a limit. Of our own: nothing was changed
 //	ErrNotShared                    a nil Channel: the peer does not have the capability

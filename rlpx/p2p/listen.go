@@ -79,9 +79,10 @@ func NewListener(inner *rlpx.Listener, conn *rlpx.Config, cfg *SessionConfig) *L
 // Addr returns the address of the inner listener.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 
-// Accept returns the next session. It belongs to the caller. Accept returns ctx's error when ctx is
-// done; no session is lost to that. It returns net.ErrClosed after Close, and if the inner listener
-// failed, that error. It may be called by several goroutines at once.
+// Accept returns the next session. It belongs to the caller, who turns away what there is no room
+// for, or who is connected already, with End and the reason: the peer is told. Accept returns ctx's
+// error when ctx is done; no session is lost to that. It returns net.ErrClosed after Close, and if
+// the inner listener failed, that error. It may be called by several goroutines at once.
 func (l *Listener) Accept(ctx context.Context) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ func (l *Listener) serve(ctx context.Context, busy *hello, conn *rlpx.Conn) {
 		l.drop(addr, s.Err())
 	case <-l.ctx.Done():
 		s.Close()
-		<-l.places
+		l.drop(addr, s.Err())
 	}
 }
 

@@ -245,6 +245,32 @@ func TestEndedSessionsAreReported(t *testing.T) {
 	}
 }
 
+// OnError is told as well of the sessions that wait for Accept when the Listener is closed.
+func TestCloseReportsUnacceptedSessions(t *testing.T) {
+	rlpxtest.CheckGoroutines(t)
+	const sessions = 5
+	l, url, reports := startListener(t, 0)
+	for range sessions {
+		s, err := newDialer(t).Dial(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	for range sessions {
+		if !rlpxtest.Within(func() {
+			if err := <-reports; !errors.Is(err, DiscQuitting) {
+				t.Errorf("told %v", err)
+			}
+		}) {
+			t.Fatal("OnError was told nothing")
+		}
+	}
+}
+
 // Sessions that Accept has returned take no place.
 func TestAcceptedSessionsTakeNoPlace(t *testing.T) {
 	l, url, _ := startListener(t, 2)

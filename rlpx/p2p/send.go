@@ -62,6 +62,7 @@ func (ch *Channel) WritePayload(ctx context.Context, id uint64, p *rlpx.Payload)
 
 // WriteBatch sends messages in their order with as few calls on the network as possible, as
 // rlpx.Conn.WriteBatch does: all of them, or none if one of them has a bad id or is too large.
+// Without messages, it waits until all that was sent before is written.
 func (ch *Channel) WriteBatch(ctx context.Context, msgs []Message) error {
 	if ch == nil {
 		return ErrNotShared
@@ -92,7 +93,9 @@ func (ch *Channel) WriteRLP(ctx context.Context, id uint64, val any) error {
 // rlpx.ErrQueueFull, and nothing has changed. The peer then reads slower than messages are sent to
 // it. Write waits for its turn behind what is queued.
 //
-// Other errors are those of Write. That a message was queued does not say that it will be written.
+// Other errors are those of Write, though Session.Err may follow only within a second: the peer's
+// reason may be in what it sent. That a message was queued does not say that it will be written:
+// the end of the session drops what is queued. [Channel.WriteBatch] without messages waits for it.
 func (ch *Channel) Send(id uint64, data []byte) error {
 	code, err := ch.code(id)
 	if err != nil {

@@ -173,9 +173,13 @@ func (s *Session) Err() error {
 
 // End begins the end of the session for the given reason and waits for nothing. The peer is told,
 // if that is possible within a second. It reports whether the session had not ended before. What is
-// queued for reading is dropped.
+// queued is dropped: for reading, and by Send. Where a write has failed, that is the end's reason.
 func (s *Session) End(reason DiscReason) bool {
 	reason = reason.onWire()
+	if err := s.brokenBy(); err != nil {
+		s.lost(err) // the end began with that
+		return false
+	}
 	return s.end(&DisconnectError{Reason: reason}, &reason, true)
 }
 
@@ -261,6 +265,17 @@ func (s *Session) writeFailed(err error) {
 	for _, ch := range s.channels {
 		signal(ch.room)
 	}
+}
+
+// brokenBy returns the error of a write that failed while the session goes on, to find the peer's
+// reason; nil if there is none.
+func (s *Session) brokenBy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil
+	}
+	return s.writeErr
 }
 
 // broken reports whether the session has ended, or is about to because a write failed.
