@@ -55,7 +55,7 @@ type Config struct {
 
 	// SendQueue bounds what a connection keeps of messages that nobody waits for until they are
 	// written, in bytes of memory: see [Conn.Send]. Zero or less means DefaultSendQueue. Less than
-	// 8 KiB means 8 KiB, without which small messages, which share buffers, had no place. What is
+	// 9 KiB means 9 KiB, without which small messages, which share buffers, had no place. What is
 	// being sent with the call under way counts beside it: it is in a buffer of at most 1 MiB.
 	SendQueue int
 

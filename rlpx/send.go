@@ -61,7 +61,7 @@ const (
 	packCost = itemCost + packSize
 
 	// minSendQueue has room for one buffer that fills while another is being sent.
-	minSendQueue = 8 << 10
+	minSendQueue = 9 << 10
 
 	// maxControl bounds the control messages that are queued. They have no part in SendQueue.
 	maxControl = 16 << 10
