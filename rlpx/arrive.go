@@ -33,8 +33,7 @@ const (
 func (c *Conn) receive(need int) error {
 	in := &c.in
 	for range maxEmptyReads {
-		if err := in.late; err != nil {
-			in.late = nil
+		if err := in.late; err != nil { // which is permanent
 			return c.readError(err)
 		}
 		var n int

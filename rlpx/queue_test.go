@@ -568,3 +568,30 @@ func TestSocketErrors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// halfClosing is a net.Conn with a CloseWrite.
+type halfClosing struct {
+	net.Conn
+	closed int
+}
+
+func (c *halfClosing) CloseWrite() error {
+	c.closed++
+	return nil
+}
+
+// WriteLast tells the net.Conn that nothing follows.
+func TestWriteLastClosesTheDirection(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	a, b := rlpxtest.NewSecrets(5)
+	half := &halfClosing{Conn: ours}
+	conn, peer := initConn(half, nil, a), rlpxtest.NewRawPeer(theirs, b)
+	defer conn.Close()
+	last := make(chan error, 1)
+	go func() { last <- conn.WriteLast(t.Context(), net.ErrClosed, time.Second, 4, nil) }()
+	wantCodes(t, peer, 4)
+	if err := <-last; err != nil || half.closed != 1 {
+		t.Errorf("closed %d times, %v", half.closed, err)
+	}
+}
