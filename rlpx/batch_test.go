@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
 // pipePair is a handshaken pair of ours over net.Pipe.
@@ -33,6 +35,7 @@ func expect(c *Conn, code uint64, data []byte) error {
 }
 
 func TestWriteBatch(t *testing.T) {
+	rlpxtest.Bound(t)
 	for _, snappy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("snappy=%v", snappy), func(t *testing.T) {
 			a, b := pipePair(t, snappy)
@@ -125,6 +128,7 @@ func TestWritePayload(t *testing.T) {
 }
 
 func TestBroadcast(t *testing.T) {
+	rlpxtest.Bound(t)
 	for _, peers := range []int{0, 1, 7, 8, 9, 21, 40} {
 		for _, size := range []int{0, 100, 16 << 10, 128 << 10, 1<<20 + 500} {
 			if size > 1<<20 && peers != 9 {
@@ -230,6 +234,7 @@ func TestBroadcastTooBig(t *testing.T) {
 
 // Broadcasts over the same connections, some listed twice, overlap with writers of all kinds.
 func TestBroadcastOverlaps(t *testing.T) {
+	rlpxtest.Bound(t)
 	const peers, rounds = 10, 30
 	conns, ends := make([]*Conn, peers), make([]*Conn, peers)
 	for i := range conns {

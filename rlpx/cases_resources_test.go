@@ -60,6 +60,7 @@ func TestCase_D2_AnnouncedSize(t *testing.T) {
 
 // What a stalled frame holds grows with what came of it.
 func TestCase_D2_GrowthFollowsBytes(t *testing.T) {
+	rlpxtest.Bound(t)
 	conn, _, peer := rawOverPipe(t, nil)
 	frame := peer.Egress.Seal(make([]byte, maxUint24))
 	done := make(chan error, 1)

@@ -191,6 +191,7 @@ func TestFaultyReads(t *testing.T) {
 // One Broadcast over connections of which each breaks in its own way, or stalls until it is closed:
 // the others get the message, each broken one has its own error, and no buffer is lost.
 func TestBroadcastOverFaultyConns(t *testing.T) {
+	rlpxtest.Bound(t)
 	rlpxtest.CheckGoroutines(t)
 	fault := errors.New("fault of the net.Conn")
 	for _, snappyOn := range []bool{false, true} {

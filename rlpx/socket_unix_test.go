@@ -3,7 +3,9 @@
 package rlpx
 
 import (
+	"bytes"
 	"net"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -65,4 +67,44 @@ func TestArrivalTakesASmallBuffer(t *testing.T) {
 		t.Errorf("a buffer of %d bytes, %d are lent", n, tracker.Lent())
 	}
 	in.release()
+}
+
+// A Read that waits holds no buffer meanwhile, whatever came before.
+func TestBlockedReadHoldsNothing(t *testing.T) {
+	a, b := tcpPipe(t)
+	ca, cb := pairOver(t, a, b)
+	tracker := bufpool.Track()
+	defer tracker.Stop()
+	for _, size := range []int{0, 30 << 10, 2 << 20} {
+		go ca.Write(1, make([]byte, size))
+		if _, _, _, err := cb.Read(); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error, 1)
+		go func() {
+			_, _, _, err := cb.Read()
+			got <- err
+		}()
+		waits := func() bool {
+			stacks := make([]byte, 1<<20)
+			for _, stack := range bytes.Split(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
+				if bytes.Contains(stack, []byte("[IO wait")) && bytes.Contains(stack, []byte("(*socket).read(")) {
+					return true
+				}
+			}
+			return false
+		}
+		if !rlpxtest.Eventually(waits) {
+			t.Fatal("Read does not wait")
+		}
+		if n := tracker.Lent(); n != 0 {
+			t.Errorf("%d buffers are held while Read waits after a message of %d", n, size)
+		}
+		if _, err := ca.Write(1, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-got; err != nil {
+			t.Fatal(err)
+		}
+	}
 }
