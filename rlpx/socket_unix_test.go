@@ -13,7 +13,8 @@ import (
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
-// A call that a signal interrupts is made again, and what is not an error of the call is none of the socket's.
+// A call that a signal interrupts is made again, and what is not an error of the call is none of
+// the socket's.
 func TestInterruptedCalls(t *testing.T) {
 	calls := 0
 	n, err := retry(func(int, []byte) (int, error) {
@@ -56,8 +57,8 @@ func TestSocketThatTakesNoMore(t *testing.T) {
 	}
 }
 
-// What arrives at a connection between two frames needs no large buffer, though an earlier frame left
-// one.
+// What arrives at a connection between two frames needs no large buffer, though an earlier frame
+// left one.
 func TestArrivalTakesASmallBuffer(t *testing.T) {
 	tracker := bufpool.Track()
 	defer tracker.Stop()

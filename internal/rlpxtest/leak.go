@@ -97,9 +97,9 @@ func HeapInUse() uint64 {
 	return stats.HeapAlloc
 }
 
-// Bound ends the process if the test takes longer than a check waits, which tells more than the limit
-// of the whole package does later. It is not for tests in a bubble of testing/synctest, which has a
-// clock of its own, and has no effect under an emulator.
+// Bound ends the process if the test takes longer than a check waits, which tells more than the
+// limit of the whole package does later. It is not for tests in a bubble of testing/synctest, which
+// has a clock of its own, and has no effect under an emulator.
 func Bound(t testing.TB) {
 	if os.Getenv("RLPX_TEST_EXEC") != "" {
 		return
