@@ -77,10 +77,15 @@ func TestBlockedReadHoldsNothing(t *testing.T) {
 	tracker := bufpool.Track()
 	defer tracker.Stop()
 	for _, size := range []int{0, 30 << 10, 2 << 20} {
-		go ca.Write(1, make([]byte, size))
+		wrote := make(chan struct{})
+		go func() {
+			defer close(wrote)
+			ca.Write(1, make([]byte, size))
+		}()
 		if _, _, _, err := cb.Read(); err != nil {
 			t.Fatal(err)
 		}
+		<-wrote
 		got := make(chan error, 1)
 		go func() {
 			_, _, _, err := cb.Read()

@@ -316,7 +316,7 @@ func wantDone(t testing.TB, s *Session, target error) {
 	t.Helper()
 	select {
 	case <-s.Done():
-	case <-time.After(time.Minute / 2): // of whatever clock the test has
+	case <-time.After(2 * time.Minute): // of whatever clock the test has
 		t.Fatal("session does not end")
 	}
 	wantErr(t, s.Err(), target)
