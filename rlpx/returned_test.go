@@ -3,6 +3,7 @@ package rlpx
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -11,15 +12,18 @@ import (
 	"time"
 
 	"github.com/go-rlpx/transport/internal/bufpool"
+	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
 // What a message took from the pool is back when the message is written, or when the connection
 // ended before, whether one connection had it or several shared it.
 func TestBuffersOfMessagesComeBack(t *testing.T) {
 	data := make([]byte, 100<<10)
+	large := rlpxtest.Random(rand.New(rand.NewPCG(1, 2)), wholeFrame+100) // larger still when compressed
 	ways := map[string]func(conns []*Conn){
-		"SendAll":  func(conns []*Conn) { SendAll(targetsOf(conns), data) },
-		"WriteAll": func(conns []*Conn) { WriteAll(context.Background(), targetsOf(conns), data) },
+		"SendAll":         func(conns []*Conn) { SendAll(targetsOf(conns), data) },
+		"WriteAll":        func(conns []*Conn) { WriteAll(context.Background(), targetsOf(conns), data) },
+		"Write in pieces": func(conns []*Conn) { conns[2].Write(7, large) },
 		"Send": func(conns []*Conn) {
 			for _, c := range conns {
 				c.Send(7, data)
