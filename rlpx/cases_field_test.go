@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
 // slowConn is a net.Conn of whose methods some wait for hold to be closed, and RemoteAddr also for
@@ -236,6 +238,7 @@ func TestCase_N12_WaitingForAcceptIsNotHelloTime(t *testing.T) {
 // What is not there gives an error, in a broadcast at its index, and does not keep the message from
 // the others.
 func TestCase_N17_NilConnAndPayload(t *testing.T) {
+	rlpxtest.Bound(t)
 	for _, compressed := range []bool{false, true} {
 		for name, send := range map[string]func(conns []*Conn) []error{
 			"Broadcast": func(conns []*Conn) []error { return Broadcast(conns, 7, []byte("data")) },

@@ -115,14 +115,14 @@ func TestCostOfWhatIsQueued(t *testing.T) {
 	})
 }
 
-// sizedConn notes the capacity of what it is given to write.
+// sizedConn notes the capacity of what it was last given to write, and the most bytes at once.
 type sizedConn struct {
 	net.Conn
-	last int
+	last, most int
 }
 
 func (c *sizedConn) Write(p []byte) (int, error) {
-	c.last = cap(p)
+	c.last, c.most = cap(p), max(c.most, len(p))
 	return len(p), nil
 }
 

@@ -406,6 +406,7 @@ func (*noDeadlines) SetWriteDeadline(time.Time) error { return nil }
 // SendAll and WriteAll give each target its own code, an error where there is no connection, and
 // the message to all others, idle or busy, compressed or not, whatever its size.
 func TestTargets(t *testing.T) {
+	rlpxtest.Bound(t)
 	for _, size := range []int{0, 100, 20 << 10, 300 << 10, 3 << 19} {
 		for _, wait := range []bool{false, true} {
 			t.Run(fmt.Sprintf("size=%d/wait=%v", size, wait), func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-rlpx/transport/internal/bufpool"
+	"github.com/go-rlpx/transport/internal/keccak"
 	"github.com/go-rlpx/transport/internal/rlpxtest"
 )
 
@@ -159,4 +160,75 @@ func TestDropKeepsTheChosenItem(t *testing.T) {
 	if other.state != finished || other.err != cause {
 		t.Errorf("the other item: state %d, error %v", other.state, other.err)
 	}
+}
+
+// The first error of a direction stays its error.
+func TestFirstErrorStays(t *testing.T) {
+	conn, _ := plainPipe(t)
+	first := errors.New("first")
+	if !conn.out.fail(first) || conn.out.fail(errors.New("second")) || conn.out.err != first {
+		t.Errorf("the error is %v", conn.out.err)
+	}
+}
+
+// An end ends control messages, too.
+func TestErrorEndsControl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, _ := plainPipe(t)
+		conn.Send(1, nil)
+		synctest.Wait()
+		if err := conn.SendControl(2, nil); err != nil || conn.out.control.first == nil {
+			t.Fatal("nothing is queued", err)
+		}
+		conn.Close()
+		synctest.Wait()
+		if conn.out.control.first != nil || conn.out.queue.first != nil || conn.out.owned {
+			t.Error("something is queued after the end")
+		}
+	})
+}
+
+// A broadcast of a large message goes in pieces to those who are idle, as a write does.
+func TestBroadcastInPieces(t *testing.T) {
+	var sinks []*sizedConn
+	var conns []*Conn
+	for range 3 {
+		sink := new(sizedConn)
+		secrets, _ := rlpxtest.NewSecrets(3)
+		sinks, conns = append(sinks, sink), append(conns, initConn(sink, nil, secrets))
+	}
+	if errs := Broadcast(conns, 7, make([]byte, wholeFrame+1)); errs != nil {
+		t.Fatal(errs)
+	}
+	for i, sink := range sinks {
+		if sink.most > bufpool.ClassSize(pieceSize) {
+			t.Errorf("peer %d: %d bytes at once", i, sink.most)
+		}
+	}
+}
+
+// Where a callback of one connection panics in a broadcast, those whose frames were sealed before get
+// them.
+func TestPanicInBroadcastLeavesOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var conns []*Conn
+		var peers []*rlpxtest.RawPeer
+		for range keccak.Lanes {
+			conn, peer := plainPipe(t)
+			conns, peers = append(conns, conn), append(peers, peer)
+		}
+		last, _ := plainPipe(t)
+		last.cfg = &Config{Trace: &Trace{FrameWritten: func(*Conn, TraceFrame) { panic("of a callback") }}}
+		done := make(chan any, 1)
+		go func() {
+			defer func() { done <- recover() }()
+			Broadcast(append(conns, last), 7, nil)
+		}()
+		for _, peer := range peers {
+			wantCodes(t, peer, 7)
+		}
+		if v := <-done; v != "of a callback" {
+			t.Errorf("recovered %v", v)
+		}
+	})
 }
