@@ -99,3 +99,21 @@ func TestPanicKeepsItsBuffer(t *testing.T) {
 		}
 	}
 }
+
+// A write timeout that is made shorter between two calls holds for the next, though the timer runs for
+// the longer one.
+func TestShorterWriteTimeoutHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, peer := plainPipe(t)
+		conn.SetWriteTimeout(time.Hour)
+		go conn.Write(1, nil)
+		wantCodes(t, peer, 1)
+		synctest.Wait()
+		conn.SetWriteTimeout(time.Second)
+		start := time.Now()
+		_, err := conn.Write(2, nil)
+		if took := time.Since(start); !errors.Is(err, ErrWriteTimeout) || took > 2*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
