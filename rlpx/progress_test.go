@@ -100,8 +100,8 @@ func TestPanicKeepsItsBuffer(t *testing.T) {
 	}
 }
 
-// A write timeout that is made shorter between two calls holds for the next, though the timer runs for
-// the longer one.
+// A write timeout that is made shorter between two calls holds for the next, though the timer runs
+// for the longer one.
 func TestShorterWriteTimeoutHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, peer := plainPipe(t)

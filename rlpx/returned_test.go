@@ -207,8 +207,8 @@ func TestBroadcastInPieces(t *testing.T) {
 	}
 }
 
-// Where a callback of one connection panics in a broadcast, those whose frames were sealed before get
-// them.
+// Where a callback of one connection panics in a broadcast, those whose frames were sealed before
+// get them.
 func TestPanicInBroadcastLeavesOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var conns []*Conn
