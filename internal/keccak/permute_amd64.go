@@ -73,9 +73,9 @@ func digestPermute(out *[Size]byte, a, b *[lanes]uint64) {
 	permute(b)
 }
 
-// Apart from their callers, since the room for a group makes stacks of goroutines grow from 4 KiB
-// to 8, and those of processors without AVX2 need not.
-
+// digest2AVX2 and digestPermuteAVX2 are apart from their callers, for the room for a group makes
+// the stacks of goroutines grow from 4 to 8 KiB, and those of processors without AVX2 need not.
+//
 //go:noinline
 func digest2AVX2(outA, outB *[Size]byte, a, b *[lanes]uint64) {
 	var room groupRoom
